@@ -1,0 +1,31 @@
+"""The config door: YAML in, a frozen Experiment out."""
+
+from harness.config.experiment import (
+    Arm,
+    Attach,
+    Engine,
+    Experiment,
+    Link,
+    LMCache,
+    Passes,
+    TraceReplay,
+    Valkey,
+    Workload,
+)
+from harness.config.load import load_experiment
+from harness.config.units import Bandwidth
+
+__all__ = [
+    "Arm",
+    "Attach",
+    "Bandwidth",
+    "Engine",
+    "Experiment",
+    "LMCache",
+    "Link",
+    "Passes",
+    "TraceReplay",
+    "Valkey",
+    "Workload",
+    "load_experiment",
+]

@@ -1,0 +1,189 @@
+"""What an experiment is: engine, arms, workloads. Strict and frozen; an unknown key is an error."""
+
+from fractions import Fraction
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from harness.config.units import Bandwidth, parse_bandwidth, parse_bytes, parse_ratio, parse_seconds
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+Rate = Annotated[Bandwidth, BeforeValidator(parse_bandwidth)]
+Ratio = Annotated[Fraction, BeforeValidator(parse_ratio)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+ValkeyUrl = Annotated[str, Field(pattern=r"^(valkey|redis|resp)s?://[^\s/:]+:[0-9]+")]
+
+
+class Strict(BaseModel):
+    """Frozen, no unknown keys, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+
+class Attach(Strict):
+    """Servers that already run: where they answer, and what they log."""
+
+    url: Url
+    metrics_url: Url | None = None
+    lmcache_url: Url | None = None
+    lmcache_log: str | None = None
+    valkey_urls: Annotated[tuple[ValkeyUrl, ...], Field(strict=False)] = ()
+
+
+class Engine(Strict):
+    """The vLLM engine of every arm.
+
+    `kv_cache_tokens` is the size of vLLM's own KV cache: a multiple of `block_size` (null block included), or refused.
+    """
+
+    backend: Literal["vllm-cpu", "vllm", "attach"]
+    model: str
+    served_model_name: str | None = None
+    kv_cache_tokens: Annotated[int, Field(gt=0)] | None = None
+    block_size: Annotated[int, Field(gt=0)] = 16
+    max_model_len: Annotated[int, Field(gt=0)] | None = None
+    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    prefill_context_parallel: Annotated[int, Field(ge=1)] = 1
+    data_parallel: Annotated[int, Field(ge=1)] = 1
+    extra_args: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    attach: Attach | None = None
+
+    @model_validator(mode="after")
+    def _whole_blocks(self) -> Self:
+        if self.kv_cache_tokens is not None and self.kv_cache_tokens % self.block_size:
+            below = self.kv_cache_tokens // self.block_size * self.block_size
+            raise ValueError(
+                f"kv_cache_tokens {self.kv_cache_tokens} is not a multiple of block_size {self.block_size}: "
+                f"write {below} or {below + self.block_size}"
+            )
+        return self
+
+
+class LMCache(Strict):
+    """LMCache beside the engine, in its multiprocess mode. `l1` is its host tier; `skip_l1` keeps hits out of it."""
+
+    mode: Literal["mp"] = "mp"
+    l1: Bytes
+    store_policy: Literal["default", "skip_l1"] = "default"
+    chunk_size: Annotated[int, Field(gt=0)] = 256
+
+
+class Link(Strict):
+    """A rate-limited TCP link in front of each Valkey instance: bytes a second in each direction, one-way delay."""
+
+    bandwidth: Rate
+    latency: Seconds = 0.0
+
+
+class Valkey(Strict):
+    """The remote tier: how many instances, which keys go where, over which link."""
+
+    instances: Annotated[int, Field(ge=1, le=64)]
+    placement: Literal["chunk", "rank"] = "chunk"
+    link: Link | None = None
+
+
+class Arm(Strict):
+    """One configuration under comparison. No `lmcache`: vLLM recomputes what its own cache does not hold."""
+
+    name: Name
+    lmcache: LMCache | None = None
+    valkey: Valkey | None = None
+    attach: Attach | None = None
+
+    @model_validator(mode="after")
+    def _remote_needs_lmcache(self) -> Self:
+        if self.valkey is not None and self.lmcache is None:
+            raise ValueError("valkey needs lmcache: add `lmcache: {mode: mp, l1: 1GiB}` to this arm")
+        return self
+
+
+class Passes(Strict):
+    """D documents read in the given orders at a concurrency (closed loop), each pass with a question of its own."""
+
+    documents: Annotated[int, Field(ge=1)]
+    document_tokens: Annotated[int, Field(ge=1)]
+    question_tokens: Annotated[int, Field(ge=1)]
+    output_tokens: Annotated[int, Field(ge=1)] = 4
+    order: Annotated[tuple[Literal["first", "again", "reverse"], ...], Field(strict=False, min_length=1)]
+    concurrency: Annotated[int, Field(ge=1)] = 1
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(set(self.order)) != len(self.order):
+            raise ValueError("order names a pass twice")
+        return self
+
+
+class TraceReplay(Strict):
+    """A timestamped trace, replayed open loop.
+
+    `limit` keeps the first rows, `length_scale` scales every length, `rate` sets the mean arrival rate: `recorded`, a
+    number of requests a second, or `match-rho`: the rate at which arm `rho_arm` has load rho = lambda n s / B.
+    """
+
+    file: str
+    limit: Annotated[int, Field(ge=1)] | None = None
+    length_scale: Ratio = Fraction(1)
+    rate: Literal["recorded", "match-rho"] | Annotated[float, Field(gt=0, strict=False)] = "recorded"
+    rho: Annotated[float, Field(gt=0)] = 1.13
+    rho_arm: Name | None = None
+
+
+class Workload(Strict):
+    """Either documents read in passes, or a trace; `prewarm` fills the caches with every shared prefix beforehand."""
+
+    name: Name
+    passes: Passes | None = None
+    trace: TraceReplay | None = None
+    prewarm: bool = False
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.passes is None) == (self.trace is None):
+            raise ValueError("a workload has either `passes` or `trace`")
+        return self
+
+
+class Experiment(Strict):
+    """A whole experiment: every arm x workload x repeat of it is one cell of the result."""
+
+    experiment: Name
+    engine: Engine
+    arms: Annotated[tuple[Arm, ...], Field(strict=False, min_length=1)]
+    workloads: Annotated[tuple[Workload, ...], Field(strict=False, min_length=1)]
+    repeats: Annotated[int, Field(ge=1)] = 1
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for kind, names in (("arm", [a.name for a in self.arms]), ("workload", [w.name for w in self.workloads])):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"two {kind}s are named {twice[0]!r}")
+        if self.engine.backend == "attach":
+            for arm in self.arms:
+                if arm.attach is None and self.engine.attach is None:
+                    raise ValueError(
+                        f"arm {arm.name!r} has no `attach`, and engine has none either: where does it run?"
+                    )
+        elif self.engine.kv_cache_tokens is None and self.engine.backend == "vllm-cpu":
+            raise ValueError("engine.kv_cache_tokens is needed: how large is vLLM's own KV cache?")
+        for workload in self.workloads:
+            if workload.trace is not None and workload.trace.rate == "match-rho":
+                self.rho_arm(workload.trace)
+        return self
+
+    def rho_arm(self, trace: TraceReplay) -> Arm:
+        """The arm whose link sets the rate of a `match-rho` trace: the named one, else the only single-instance one."""
+        linked = [arm for arm in self.arms if arm.valkey is not None and arm.valkey.link is not None]
+        if trace.rho_arm is not None:
+            linked = [arm for arm in linked if arm.name == trace.rho_arm]
+        else:
+            linked = [arm for arm in linked if arm.valkey is not None and arm.valkey.instances == 1]
+        if len(linked) != 1:
+            wanted = f"named {trace.rho_arm!r}" if trace.rho_arm else "with one Valkey instance"
+            raise ValueError(f"rate: match-rho needs exactly one arm {wanted} behind a link, found {len(linked)}")
+        return linked[0]

@@ -1,0 +1,99 @@
+"""From a YAML file to an Experiment; an error names the file, the line and the path of the value."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from harness.config.experiment import Experiment
+from harness.errors import ConfigError
+
+
+def load_experiment(path: Path) -> Experiment:
+    """The experiment in `path`. Raises ConfigError that names file:line, the config path, and what is expected."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config: {error}", where=str(path), remedy="give a YAML file") from error
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_repeated_keys(root, path)
+        document = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"not YAML: {error.problem}", where=f"{path}:{line}") from error
+    if not isinstance(document, dict):
+        raise ConfigError("the config is empty or not a mapping", where=str(path), remedy="see configs/laptop.yaml")
+    try:
+        return Experiment.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = tuple(part for part in first["loc"] if not _is_branch_label(part))
+        raise ConfigError(
+            f"{_dotted(location) or 'config'}: {_message(first)}",
+            where=f"{path}:{_line_of(root, location)}",
+            remedy=_remedy(first["type"], location),
+        ) from error
+
+
+def _message(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "unknown key"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _remedy(kind: str, location: Sequence[str | int]) -> str:
+    if kind == "extra_forbidden":
+        return f"remove {location[-1]!r}, or see configs/laptop.yaml for the keys known"
+    if kind == "missing":
+        return f"add {location[-1]!r}"
+    return "correct this value"
+
+
+def _is_branch_label(part: str | int) -> bool:
+    """Whether pydantic put a union branch's name into a location: no key of ours has brackets or is a type's name."""
+    return isinstance(part, str) and ("[" in part or part in {"float", "int", "str"})
+
+
+def _dotted(location: Sequence[str | int]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _line_of(root: yaml.Node | None, location: Sequence[str | int]) -> int:
+    """The line (from 1) of the value at `location`, or of its nearest parent that is there."""
+    node, line = root, 1
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def _refuse_repeated_keys(node: yaml.Node | None, path: Path) -> None:
+    """YAML lets a later key silently win; a config must not."""
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                first = f"first on line {seen[key.value]}"
+                raise ConfigError(
+                    f"key {key.value!r} appears twice ({first})", where=f"{path}:{line}", remedy="keep one"
+                )
+            seen[key.value] = line
+            _refuse_repeated_keys(value, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_repeated_keys(value, path)

@@ -1,0 +1,96 @@
+"""Promises of harness.config.load: every error names the line and the path."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.config import load_experiment
+from harness.errors import ConfigError
+
+LAPTOP = Path(__file__).parents[3] / "configs" / "laptop.yaml"
+MINIMAL = """\
+experiment: small
+engine: {backend: vllm-cpu, model: tiny-4l, kv_cache_tokens: 1024, block_size: 128}
+arms:
+  - name: recompute
+  - name: remote
+    lmcache: {mode: mp, l1: 1GiB}
+    valkey: {instances: 2}
+workloads:
+  - name: docs
+    passes: {documents: 2, document_tokens: 256, question_tokens: 4, order: [first]}
+"""
+
+
+def _refused(tmp_path: Path, text: str) -> ConfigError:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(path)
+    return caught.value
+
+
+def test_the_shipped_config_loads() -> None:
+    """configs/laptop.yaml has the four arms and two workloads of the incident."""
+    experiment = load_experiment(LAPTOP)
+    assert [arm.name for arm in experiment.arms] == ["recompute", "host", "valkey-1", "valkey-4"]
+    assert [workload.name for workload in experiment.workloads] == ["ten-docs", "trace-16k"]
+
+
+def test_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
+    """Placement by chunk, chunks of 256, one repeat, seed 0."""
+    path = tmp_path / "x.yaml"
+    path.write_text(MINIMAL)
+    experiment = load_experiment(path)
+    remote = experiment.arms[1]
+    assert remote.valkey is not None
+    assert remote.lmcache is not None
+    assert (remote.valkey.placement, remote.lmcache.chunk_size) == ("chunk", 256)
+    assert (experiment.repeats, experiment.seed) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (("valkey: {instances: 2}", "valkey: {instances: 2, shards: 3}"), 7, "arms[1].valkey.shards: unknown key"),
+        (("l1: 1GiB", "l1: 1GIB"), 6, "arms[1].lmcache.l1: '1GIB' is not a size"),
+        (("kv_cache_tokens: 1024", "kv_cache_tokens: 1000"), 2, "write 896 or 1024"),
+        (("order: [first]", "order: [first, first]"), 10, "order names a pass twice"),
+        (("documents: 2", "documents: two"), 10, "workloads[0].passes.documents"),
+        (("instances: 2", "instances: 0"), 7, "arms[1].valkey.instances"),
+        (("name: remote", "name: recompute"), 1, "two arms are named 'recompute'"),
+        (("backend: vllm-cpu", "backend: vllm_cpu"), 2, "engine.backend"),
+        (("    lmcache: {mode: mp, l1: 1GiB}\n", ""), 5, "valkey needs lmcache"),
+    ],
+)
+def test_an_error_names_line_and_path(tmp_path: Path, change: tuple[str, str], line: int, words: str) -> None:
+    """What is wrong, and where to look, for every kind of mistake."""
+    error = _refused(tmp_path, MINIMAL.replace(*change))
+    assert error.where == f"{tmp_path / 'x.yaml'}:{line}"
+    assert words in error.what
+    assert error.exit_code == 2
+
+
+def test_a_key_written_twice_is_refused(tmp_path: Path) -> None:
+    """YAML would let the second one win in silence."""
+    error = _refused(tmp_path, MINIMAL + "experiment: other\n")
+    assert "appears twice" in error.what
+    assert error.where.endswith("x.yaml:11")
+
+
+@pytest.mark.parametrize("text", ["", "- 1\n", "a: [1\n", "a: b: c\n"])
+def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    """Empty files, lists and broken YAML are configuration errors, not tracebacks."""
+    assert _refused(tmp_path, text).where
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    """The path is in the error."""
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
+        load_experiment(tmp_path / "nowhere.yaml")
+
+
+def test_match_rho_needs_one_arm_to_match(tmp_path: Path) -> None:
+    """Without a linked single instance the rate is not defined."""
+    trace = "  - name: t\n    trace: {file: t.jsonl, rate: match-rho}\n"
+    assert "match-rho needs exactly one arm" in _refused(tmp_path, MINIMAL + trace).what
