@@ -1,0 +1,26 @@
+"""Traces: what happened. Reads, checks, transforms and makes them; sends nothing."""
+
+from harness.trace.make import SHIPPED, MakeSpec, make_trace, sidecar_of
+from harness.trace.mooncake import read_mooncake
+from harness.trace.request import Trace, TraceRequest
+from harness.trace.sidecar import Sidecar, read_sidecar, sidecar_path
+from harness.trace.transform import limit, rate, scale_lengths, with_rate
+from harness.trace.write import write_trace
+
+__all__ = [
+    "SHIPPED",
+    "MakeSpec",
+    "Sidecar",
+    "Trace",
+    "TraceRequest",
+    "limit",
+    "make_trace",
+    "rate",
+    "read_mooncake",
+    "read_sidecar",
+    "scale_lengths",
+    "sidecar_of",
+    "sidecar_path",
+    "with_rate",
+    "write_trace",
+]
