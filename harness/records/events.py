@@ -1,0 +1,48 @@
+"""What the servers said: LMCache's log lines and sampled metrics."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEvent:
+    """One LMCache log line about KV moving: a load, store, lookup, prefetch or failure.
+
+    `t_unix_ns` is LMCache's own wall-clock stamp. `request_id` is the client's id (kvr-...) where the line carries one.
+    `tokens`, `keys`, `l1_keys`, `l2_keys`, `bytes`, `cost_ms` are what the line says; None where it says nothing.
+    """
+
+    arm: str
+    repeat: int
+    t_unix_ns: int
+    instance: str
+    version: str
+    kind: str
+    line: str
+    line_no: int
+    file: str
+    request_id: str | None = None
+    seq: int | None = None
+    tokens: int | None = None
+    hit_tokens: int | None = None
+    need_tokens: int | None = None
+    keys: int | None = None
+    l1_keys: int | None = None
+    l2_keys: int | None = None
+    bytes: int | None = None
+    cost_ms: float | None = None
+    gb_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSample:
+    """One value of one series, `t_ns` after the run's origin; `source` is vllm, lmcache, valkey, host or gpu."""
+
+    arm: str
+    repeat: int
+    t_ns: int
+    source: str
+    instance: str
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
