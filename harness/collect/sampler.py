@@ -1,0 +1,130 @@
+"""Samples of every server while an experiment runs, twice a second, into a sink."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+import httpx
+import valkey.asyncio as valkey
+
+from harness.collect import lmcache_metrics, vllm_metrics
+from harness.collect.exposition import samples
+from harness.collect.host import HostReader
+from harness.collect.valkey_info import connect, read_valkey
+from harness.collect.vllm_metrics import read_vllm
+from harness.errors import CollectError
+from harness.records import ServerSample
+
+Sink = Callable[[Sequence[ServerSample]], None]
+_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What to sample for one arm and repeat; what is not there is left out. `services` maps a name to its root pid."""
+
+    arm: str
+    repeat: int
+    vllm_metrics_url: str | None = None
+    lmcache_metrics_url: str | None = None
+    valkey_urls: tuple[str, ...] = ()
+    services: Mapping[str, int] = field(default_factory=dict)
+
+
+class Sampler:
+    """An async context: from entry to exit it reads all targets every `interval_s` and gives `sink` what they said.
+
+    `now_ns` is the time since the run's origin; a sample carries the time its answer arrived. A round starts when the
+    one before is over, and a start that was missed is not made up. A target that does not answer within two seconds is
+    a gap, counted in `gaps` by instance: no sample, never a zero and never an exception. Pages are parsed in a thread.
+    What the sink raises ends the sampling and is raised at exit.
+    """
+
+    def __init__(self, targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float = 0.5) -> None:
+        self.gaps: Counter[str] = Counter()
+        self._targets = targets
+        self._sink = sink
+        self._now_ns = now_ns
+        self._interval_s = interval_s
+        self._host = HostReader(targets.services)
+        self._stop = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        await self._task
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False))
+            valkeys = [await stack.enter_async_context(connect(url)) for url in self._targets.valkey_urls]
+            due = loop.time()
+            while not self._stop.is_set():
+                self._sink(await self._round(client, valkeys))
+                due = max(due + self._interval_s, loop.time())
+                await self._pause(due - loop.time())
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _round(self, client: httpx.AsyncClient, valkeys: Sequence[valkey.Valkey]) -> list[ServerSample]:
+        targets = self._targets
+        scrapes = [self._valkey(f"valkey-{index}", instance) for index, instance in enumerate(valkeys)]
+        if targets.vllm_metrics_url is not None:
+            scrapes.append(self._page(client, "vllm", targets.vllm_metrics_url, vllm_metrics.SERIES))
+        if targets.lmcache_metrics_url is not None:
+            scrapes.append(self._page(client, "lmcache", targets.lmcache_metrics_url, lmcache_metrics.SERIES))
+        if targets.services:
+            scrapes.append(self._services())
+        return [sample for group in await asyncio.gather(*scrapes) for sample in group]
+
+    async def _page(
+        self, client: httpx.AsyncClient, source: str, url: str, names: Collection[str]
+    ) -> list[ServerSample]:
+        try:
+            text = await read_vllm(client, url)
+            t_ns = self._now_ns()
+            lines = await asyncio.to_thread(samples, text, names)
+        except CollectError:
+            self.gaps[source] += 1
+            return []
+        return [self._sample(t_ns, source, source, line.name, line.value, line.labels) for line in lines]
+
+    async def _valkey(self, name: str, client: valkey.Valkey) -> list[ServerSample]:
+        reading = await read_valkey(client)
+        t_ns = self._now_ns()
+        if reading is None:
+            self.gaps[name] += 1
+            return []
+        return [self._sample(t_ns, "valkey", name, field, float(value)) for field, value in asdict(reading).items()]
+
+    async def _services(self) -> list[ServerSample]:
+        t_ns = self._now_ns()
+        values = await asyncio.to_thread(self._host.read, t_ns)
+        for service in self._targets.services.keys() - {service for service, _, _ in values}:
+            self.gaps[service] += 1
+        return [self._sample(t_ns, "host", service, name, value) for service, name, value in values]
+
+    def _sample(
+        self, t_ns: int, source: str, instance: str, name: str, value: float, labels: Mapping[str, str] | None = None
+    ) -> ServerSample:
+        return ServerSample(
+            arm=self._targets.arm,
+            repeat=self._targets.repeat,
+            t_ns=t_ns,
+            source=source,
+            instance=instance,
+            name=name,
+            value=value,
+            labels=labels or {},
+        )

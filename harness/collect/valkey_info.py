@@ -1,0 +1,129 @@
+"""What each Valkey instance says of itself: INFO, and FLUSHALL to make it forget."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, cast
+
+import valkey.asyncio as valkey
+from valkey.exceptions import ValkeyError
+
+from harness.errors import CollectError
+
+_SECTIONS = ("commandstats", "stats", "keyspace", "memory")
+_TIMEOUT_S = 2.0
+_OWN_TRAFFIC_BYTES = 4096
+"""More than a connection and one INFO of ours send to an instance between two reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValkeyReading:
+    """One instance since its start: GET and SET calls, bytes it sent and received, keys and memory now, keys evicted.
+
+    `get_calls` are GETs only, so none of our own commands is in it. `bytes_out` and `bytes_in` are the instance's whole
+    network traffic: each reading of ours adds its INFO reply, a few kilobytes out and some hundred bytes in.
+    """
+
+    get_calls: int
+    set_calls: int
+    bytes_out: int
+    bytes_in: int
+    keys: int
+    used_memory_bytes: int
+    evicted_keys: int
+
+
+def parse_info(info: Mapping[str, Any]) -> ValkeyReading:
+    """A reading from INFO's fields (sections commandstats, stats, keyspace, memory).
+
+    A command that was never called has no line and counts 0, as Valkey means it. Raises KeyError without the others.
+    """
+    databases = [value for name, value in info.items() if name.startswith("db") and isinstance(value, Mapping)]
+    return ValkeyReading(
+        get_calls=_calls(info, "get"),
+        set_calls=_calls(info, "set"),
+        bytes_out=int(info["total_net_output_bytes"]),
+        bytes_in=int(info["total_net_input_bytes"]),
+        keys=sum(int(database["keys"]) for database in databases),
+        used_memory_bytes=int(info["used_memory"]),
+        evicted_keys=int(info["evicted_keys"]),
+    )
+
+
+def connect(url: str) -> valkey.Valkey:
+    """A client of the instance at `url` (valkey://, redis:// or LMCache's resp://); connects when first used."""
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.replace("resp", "valkey")
+    client: valkey.Valkey = valkey.Valkey.from_url(
+        f"{scheme}://{rest}", socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, protocol=2
+    )
+    return client
+
+
+async def read_valkey(client: valkey.Valkey) -> ValkeyReading | None:
+    """What one instance says; None if it does not answer within two seconds: a gap, not a zero."""
+    try:
+        return parse_info(await client.info(*cast("Any", _SECTIONS)))
+    except (ValkeyError, OSError, TimeoutError, KeyError):
+        return None
+
+
+async def read_valkeys(urls: Sequence[str]) -> tuple[ValkeyReading | None, ...]:
+    """One reading per instance, in the order of `urls`, taken at the same time; None for one that does not answer."""
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connect(url)) for url in urls]
+        return tuple(await asyncio.gather(*(read_valkey(client) for client in clients)))
+
+
+async def flush_valkeys(urls: Sequence[str]) -> None:
+    """Empty every instance; returns when the keys are gone. Raises CollectError that names one that does not obey."""
+    for url in urls:
+        async with connect(url) as client:
+            try:
+                await client.flushall()
+                left = await cast("Awaitable[int]", client.dbsize())
+            except (ValkeyError, OSError, TimeoutError) as error:
+                raise CollectError(f"FLUSHALL failed: {error}", where=url, remedy="is this Valkey still up?") from error
+        if left:
+            raise CollectError(
+                f"{left} keys are there right after FLUSHALL", where=url, remedy="stop whoever else writes to it"
+            )
+
+
+async def until_settled(urls: Sequence[str], *, timeout_s: float, poll_s: float = 0.25) -> None:
+    """Wait until no instance receives data any more: LMCache stores behind the engine's back, after the last answer.
+
+    Settled means that between two reads no SET ended and no more came in than our own traffic. Raises CollectError
+    after `timeout_s`, or if an instance does not answer then.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    before = await read_valkeys(urls)
+    while True:
+        await asyncio.sleep(poll_s)
+        now = await read_valkeys(urls)
+        busy = [url for url, old, new in zip(urls, before, now, strict=True) if not _quiet(old, new)]
+        if not busy:
+            return
+        if loop.time() >= deadline:
+            raise CollectError(
+                f"still receiving data, or silent, after {timeout_s:g} s",
+                where=", ".join(busy),
+                remedy="see LMCache's log: a store may be stuck, or the link too slow for the time given",
+            )
+        before = now
+
+
+def _quiet(before: ValkeyReading | None, now: ValkeyReading | None) -> bool:
+    return (
+        before is not None
+        and now is not None
+        and now.set_calls == before.set_calls
+        and now.bytes_in - before.bytes_in <= _OWN_TRAFFIC_BYTES
+    )
+
+
+def _calls(info: Mapping[str, Any], command: str) -> int:
+    stats = info.get(f"cmdstat_{command}")
+    return int(stats["calls"]) if isinstance(stats, Mapping) else 0

@@ -1,0 +1,118 @@
+"""What vLLM's /metrics says: token counters, gauges, the size of its KV cache, and whether it is idle.
+
+Names as in vLLM 0.31 (vllm/v1/metrics/loggers.py). Every family has a label per engine; counters are summed over them.
+"""
+
+import asyncio
+
+import httpx
+
+from harness.collect.exposition import samples
+from harness.errors import CollectError
+from harness.records import PassCounters
+
+_BY_SOURCE = "vllm:prompt_tokens_by_source_total"
+_SOURCES = ("local_compute", "local_cache_hit", "external_kv_transfer")
+_COUNTERS = {
+    "vllm:prefix_cache_queries_total": "prefix_cache_queries",
+    "vllm:prefix_cache_hits_total": "prefix_cache_hits",
+    "vllm:external_prefix_cache_queries_total": "external_prefix_cache_queries",
+    "vllm:external_prefix_cache_hits_total": "external_prefix_cache_hits",
+}
+_RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
+_USAGE = "vllm:kv_cache_usage_perc"
+_CONFIG = "vllm:cache_config_info"
+
+SERIES = frozenset(
+    {
+        *_COUNTERS,
+        _BY_SOURCE,
+        _RUNNING,
+        _WAITING,
+        _USAGE,
+        "vllm:num_requests_waiting_by_reason",
+        "vllm:num_preemptions_total",
+    }
+)
+"""The families worth a sample every half second."""
+
+
+def parse_counters(text: str) -> PassCounters:
+    """Tokens since the engine started, summed over engines; None for a family that is not there. Valkey's are None.
+
+    Raises CollectError on a malformed line.
+    """
+    totals: dict[str, float] = {}
+    for sample in samples(text, {*_COUNTERS, _BY_SOURCE}):
+        if sample.name != _BY_SOURCE:
+            name = _COUNTERS[sample.name]
+        elif sample.labels.get("source") in _SOURCES:
+            name = f"prompt_tokens_{sample.labels['source']}"
+        else:
+            continue
+        totals[name] = totals.get(name, 0.0) + sample.value
+    return PassCounters(**{name: int(total) for name, total in totals.items()})
+
+
+def parse_gauges(text: str) -> dict[str, float]:
+    """`num_requests_running` and `_waiting` summed over engines, `kv_cache_usage_perc` (0..1) of the fullest engine.
+
+    A gauge that is not there has no key. Raises CollectError on a malformed line.
+    """
+    gauges: dict[str, float] = {}
+    for sample in samples(text, {_RUNNING, _WAITING, _USAGE}):
+        name = sample.name.removeprefix("vllm:")
+        before = gauges.get(name, 0.0)
+        gauges[name] = max(before, sample.value) if sample.name == _USAGE else before + sample.value
+    return gauges
+
+
+def kv_cache_size_tokens(text: str) -> int | None:
+    """The KV cache of one engine in tokens, as vLLM reports it (the smallest, with several); None if it does not."""
+    sizes = [sample.labels.get("kv_cache_size_tokens", "") for sample in samples(text, {_CONFIG})]
+    return min((int(size) for size in sizes if size.isdecimal()), default=None)
+
+
+async def read_vllm(client: httpx.AsyncClient, metrics_url: str) -> str:
+    """The metrics page at `metrics_url`. Raises CollectError if it does not answer with one."""
+    try:
+        response = await client.get(metrics_url)
+        response.raise_for_status()
+    except httpx.HTTPError as error:
+        raise CollectError(
+            f"no metrics: {error or type(error).__name__}", where=metrics_url, remedy="see the server's log"
+        ) from error
+    return response.text
+
+
+async def until_idle(
+    client: httpx.AsyncClient, metrics_url: str, *, timeout_s: float, poll_s: float = 0.1
+) -> PassCounters:
+    """Wait until nothing runs or waits and two consecutive reads have the same token counters; these counters.
+
+    The counters move a little after the last byte of the last answer: reading them once would give a pass the tail of
+    another. Raises CollectError after `timeout_s` without that, or if the engine does not say how many run and wait.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    before: PassCounters | None = None
+    state = "it was never read"
+    while True:
+        try:
+            text = await read_vllm(client, metrics_url)
+        except CollectError as error:
+            before, state = None, error.what
+        else:
+            gauges, now = parse_gauges(text), parse_counters(text)
+            running, waiting = gauges.get("num_requests_running"), gauges.get("num_requests_waiting")
+            idle = running == 0 and waiting == 0
+            if idle and now == before:
+                return now
+            before, state = now if idle else None, f"{running} running, {waiting} waiting"
+        if loop.time() >= deadline:
+            raise CollectError(
+                f"the engine was not idle within {timeout_s:g} s: {state}",
+                where=metrics_url,
+                remedy="see the engine's log: a request may hang, or another client may use this server",
+            )
+        await asyncio.sleep(poll_s)

@@ -1,0 +1,34 @@
+"""A run folder back in memory."""
+
+from pathlib import Path
+
+from harness.errors import RunFolderError
+from harness.records import SCHEMAS, Run
+from harness.store.consolidate import journal_tables
+from harness.store.folder import Status, read_meta
+from harness.store.journal import JOURNAL
+from harness.store.parquet import read_parquet
+from harness.store.versions import require_version
+
+
+def open_run(folder: Path, *, allow_incomplete: bool = False) -> Run:
+    """The run in `folder`: run.json and the four tables.
+
+    With `allow_incomplete` a run of any status opens; one that died (or still runs) is read from its journal, up to its
+    last whole batch. Raises RunFolderError if the folder or a file is missing, if the format is newer or older than
+    this version reads, or if the status is not `complete` and `allow_incomplete` is not set.
+    """
+    meta = read_meta(folder)
+    require_version(meta.get("schema_version"), folder / "run.json")
+    status = meta.get("status")
+    if status != Status.COMPLETE and not allow_incomplete:
+        raise RunFolderError(
+            f"this run is not complete: its status is {status!r}",
+            where=str(folder / "run.json"),
+            remedy="open it with allow_incomplete=True to see what it has, or run it to the end",
+        )
+    if (folder / JOURNAL).is_dir():
+        tables = journal_tables(folder)
+    else:
+        tables = {table: read_parquet(folder, table) for table in SCHEMAS}
+    return Run(folder=folder, meta=meta, **tables)
