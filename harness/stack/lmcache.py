@@ -1,0 +1,68 @@
+"""LMCache's multiprocess server: host tier (L1) and, with Valkeys, the remote tier (L2) through our sharded plugin."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import httpx
+
+from harness.config import LMCache, Valkey
+from harness.stack.process import Command
+
+READY_DEADLINE_S = 180.0
+_GIB = 2**30
+_WORKERS_PER_INSTANCE = 2
+_PREFETCH_MAX_IN_FLIGHT = 8  # LMCache's default, written out because it bounds the loads that run at once
+
+
+def command(
+    lmcache: LMCache, *, zmq_port: int, http_port: int, shm_name: str, valkey: Valkey | None, endpoints: Sequence[str]
+) -> Command:
+    """The server of one arm; `endpoints` are the host:port pairs its L2 adapter talks to (the links, if any)."""
+    l1_gib = f"{lmcache.l1 / _GIB:.6g}"
+    argv = [
+        *(sys.executable, "-m", "lmcache.cli.main", "server"),
+        *("--host", "localhost", "--port", str(zmq_port)),
+        *("--http-host", "127.0.0.1", "--http-port", str(http_port)),
+        *("--l1-size-gb", l1_gib, "--l1-init-size-gb", l1_gib),
+        *("--eviction-policy", "LRU", "--chunk-size", str(lmcache.chunk_size)),
+        *("--max-workers", "2", "--l2-store-policy", lmcache.store_policy),
+        *("--l2-prefetch-max-in-flight", str(_PREFETCH_MAX_IN_FLIGHT)),
+        # Without these two a CPU worker's registration has no handler and vLLM hangs for ever while starting.
+        *("--supported-transfer-mode", "auto", "--shm-name", shm_name),
+    ]
+    if valkey is not None:
+        argv += ["--l2-adapter", json.dumps(adapter(valkey, endpoints))]
+    env = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    return Command("lmcache", tuple(argv), env)
+
+
+def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:
+    """The L2 adapter as LMCache's --l2-adapter wants it: one client over N instances, one instance included."""
+    return {
+        "type": "native_plugin",
+        "module_path": "harness.plugins.sharded_valkey",
+        "class_name": "ShardedValkey",
+        "adapter_params": {
+            "endpoints": list(endpoints),
+            "placement": valkey.placement,
+            "workers_per_instance": _WORKERS_PER_INSTANCE,
+        },
+    }
+
+
+def connector_config(zmq_port: int) -> dict[str, object]:
+    """vLLM's --kv-transfer-config for this server."""
+    return {
+        "kv_connector": "LMCacheMPConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": zmq_port},
+    }
+
+
+async def ready(client: httpx.AsyncClient, http_port: int) -> bool:
+    """Whether /healthcheck answers 200."""
+    try:
+        return (await client.get(f"http://127.0.0.1:{http_port}/healthcheck")).status_code == 200
+    except httpx.HTTPError:
+        return False

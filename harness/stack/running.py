@@ -1,0 +1,152 @@
+"""A stack that runs: started in order, each service proved ready, stopped in reverse whatever happens."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from harness.config import Attach, Engine
+from harness.errors import StackError
+from harness.stack import lmcache, valkey, vllm
+from harness.stack.blueprint import Blueprint
+from harness.stack.process import Command, Process
+from harness.stack.tiny_model import FIRST_TOKEN
+
+_LINK_DEADLINE_S = 20.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStack:
+    """Where the services of one arm answer and log, and the processes behind them (none when attached)."""
+
+    arm: str
+    model: str
+    url: str
+    metrics_url: str
+    lmcache_url: str | None
+    lmcache_log: Path | None
+    valkey_urls: tuple[str, ...]
+    processes: tuple[Process, ...]
+    facts: Mapping[str, Any]
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The leader of each service's session, by service name."""
+        return {process.command.name: process.pid for process in self.processes}
+
+    async def died(self) -> StackError:
+        """Wait until any service ends before it was told to; the error that says which. Never returns when attached."""
+        if not self.processes:
+            await asyncio.Event().wait()
+        waits = {asyncio.create_task(process.exited()): process for process in self.processes}
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+        process = waits[done.pop()]
+        return process.failure(f"{process.command.name} died while it was in use (status {process.returncode})")
+
+
+@contextlib.asynccontextmanager
+async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) -> AsyncIterator[RunningStack]:
+    """Start every process of `blueprint`, yield the stack when it answers, stop all of it in reverse order.
+
+    Raises StackError, with the failing service's last lines, when one does not get ready within its deadline.
+    """
+    ports = blueprint.ports
+    async with contextlib.AsyncExitStack() as exits, httpx.AsyncClient(timeout=5.0) as client:
+        processes: list[Process] = []
+
+        async def start(command: Command) -> Process:
+            say(f"starting {command.name}")
+            process = await Process.start(command, logs / f"{command.name}.log")
+            exits.push_async_callback(_stop_shielded, process)
+            processes.append(process)
+            return process
+
+        for command, port in zip(blueprint.valkeys, ports.valkeys, strict=True):
+            await (await start(command)).ready(lambda port=port: valkey.ready(port), valkey.READY_DEADLINE_S)  # type: ignore[misc]
+        if blueprint.link is not None:
+            link = await start(blueprint.link)
+            for port in ports.links:
+                await link.ready(lambda port=port: valkey.ready(port), _LINK_DEADLINE_S)  # type: ignore[misc]
+        if blueprint.lmcache is not None:
+            server = await start(blueprint.lmcache)
+            await server.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
+        url = f"http://127.0.0.1:{ports.vllm}"
+        server = await start(blueprint.vllm)
+        await server.ready(lambda: vllm.ready(client, url), vllm.READY_DEADLINE_S)
+        say("asking vllm for a first token")
+        wrong = await vllm.answers(client, url, vllm.served_name(engine), [FIRST_TOKEN] * 2)
+        if wrong is not None:
+            raise server.failure(f"vllm is healthy but does not answer a request ({wrong})")
+        facts = await _facts(client, url, engine, server)
+        for process in processes:
+            process.note_segments()
+        yield RunningStack(
+            arm=blueprint.arm.name,
+            model=vllm.served_name(engine),
+            url=url,
+            metrics_url=f"{url}/metrics",
+            lmcache_url=f"http://127.0.0.1:{ports.lmcache_http}" if blueprint.lmcache else None,
+            lmcache_log=logs / "lmcache.log" if blueprint.lmcache else None,
+            valkey_urls=tuple(f"valkey://127.0.0.1:{port}" for port in ports.valkeys),
+            processes=tuple(processes),
+            facts=facts,
+        )
+
+
+@contextlib.asynccontextmanager
+async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[RunningStack]:
+    """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing."""
+    url = attach.url.rstrip("/")
+    async with httpx.AsyncClient(timeout=5.0) as client:
+        if not await vllm.ready(client, url):
+            raise StackError(
+                f"no vLLM answers at {url}/health",
+                where=f"arm {arm}: attach.url",
+                remedy="start it, or correct the URL",
+            )
+        yield RunningStack(
+            arm=arm,
+            model=vllm.served_name(engine),
+            url=url,
+            metrics_url=attach.metrics_url or f"{url}/metrics",
+            lmcache_url=attach.lmcache_url,
+            lmcache_log=Path(attach.lmcache_log) if attach.lmcache_log else None,
+            valkey_urls=attach.valkey_urls,
+            processes=(),
+            facts={},
+        )
+
+
+async def _stop_shielded(process: Process) -> None:
+    """Stop to the end even when the run itself is being cancelled (Ctrl-C must not leave half a stack)."""
+    stopping = asyncio.ensure_future(process.stop())
+    while not stopping.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(stopping)
+
+
+async def _facts(client: httpx.AsyncClient, url: str, engine: Engine, server: Process) -> dict[str, Any]:
+    """What vLLM says of itself; refuses a KV cache of another size than the config asks for."""
+    text = (await client.get(f"{url}/metrics")).text
+    version = (await client.get(f"{url}/version")).json().get("version")
+    size = None
+    for family in text_string_to_metric_families(text):
+        if family.name == "vllm:cache_config_info":
+            size = family.samples[0].labels.get("kv_cache_size_tokens")
+    if engine.kv_cache_tokens is not None and size != str(engine.kv_cache_tokens):
+        raise StackError(
+            f"vLLM reports a KV cache of {size} tokens, the config asks for exactly {engine.kv_cache_tokens}",
+            where=str(server.log),
+            remedy="set engine.max_model_len to a multiple of block_size that fits into kv_cache_tokens",
+        )
+    return {"vllm": version, "kv_cache_size_tokens": size}

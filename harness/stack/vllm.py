@@ -1,0 +1,99 @@
+"""vLLM's OpenAI server: the command line (CPU or CUDA build), and the proof that it answers."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from harness.config import Engine
+from harness.stack.process import Command
+
+READY_DEADLINE_S = 600.0  # 25 to 75 s on a quiet machine, many times that on a busy one; a hang is longer still
+_GIB = 2**30
+
+
+def command(engine: Engine, *, model: str, port: int, connector: Mapping[str, object] | None, kv_bytes: int) -> Command:
+    """The server of one arm: `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV."""
+    blocks = engine.kv_cache_tokens // engine.block_size if engine.kv_cache_tokens else None
+    argv = [
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", model, "--served-model-name", served_name(engine)),
+        *("--host", "127.0.0.1", "--port", str(port)),
+        *("--block-size", str(engine.block_size), "--enable-prefix-caching"),
+        *("--enable-prompt-tokens-details", "--enable-request-id-headers", "--enable-per-request-metrics"),
+        "--disable-uvicorn-access-log",
+    ]
+    if engine.max_model_len is not None:
+        argv += ["--max-model-len", str(engine.max_model_len)]
+    if blocks is not None:
+        argv += ["--num-gpu-blocks-override", str(blocks)]
+    for flag, size in (
+        ("--tensor-parallel-size", engine.tensor_parallel),
+        ("--prefill-context-parallel-size", engine.prefill_context_parallel),
+        ("--data-parallel-size", engine.data_parallel),
+    ):
+        if size > 1:
+            argv += [flag, str(size)]
+    if connector is not None:
+        argv += ["--kv-transfer-config", json.dumps(connector)]
+    return Command("vllm", (*argv, *_backend_args(engine), *engine.extra_args), _environment(engine, kv_bytes))
+
+
+def served_name(engine: Engine) -> str:
+    """The name requests ask for."""
+    return engine.served_model_name or Path(engine.model).name
+
+
+def _backend_args(engine: Engine) -> list[str]:
+    return ["--dtype", "bfloat16"] if engine.backend == "vllm-cpu" else []
+
+
+def _environment(engine: Engine, kv_bytes: int) -> dict[str, str]:
+    env = {
+        "DO_NOT_TRACK": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_HOST_IP": "127.0.0.1",  # its own processes talk over loopback, whatever addresses this machine has
+        "VLLM_SERVER_DEV_MODE": "1",  # /reset_prefix_cache, on 127.0.0.1 only
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "",
+        "LMCACHE_TRACK_USAGE": "false",
+    }
+    if engine.backend == "vllm-cpu":
+        env |= {
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_CPU_KVCACHE_SPACE": str(kv_space_gib(engine, kv_bytes)),
+            "VLLM_CPU_OMP_THREADS_BIND": "auto"
+            if engine.tensor_parallel == 1
+            else "|".join(str(rank) for rank in range(engine.tensor_parallel)),
+        }
+    return env
+
+
+def kv_space_gib(engine: Engine, kv_bytes: int) -> int:
+    """VLLM_CPU_KVCACHE_SPACE: whole GiB that hold the KV cache; the block override then makes it exact."""
+    return max(1, math.ceil((engine.kv_cache_tokens or 0) * kv_bytes / _GIB))
+
+
+async def ready(client: httpx.AsyncClient, url: str) -> bool:
+    """Whether /health answers 200."""
+    try:
+        return (await client.get(f"{url}/health")).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+async def answers(client: httpx.AsyncClient, url: str, model: str, prompt: list[int]) -> str | None:
+    """None when a real one-token completion succeeds, else what came back instead."""
+    body = {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": True}
+    try:
+        response = await client.post(f"{url}/v1/completions", json=body, timeout=120.0)
+    except httpx.HTTPError as error:
+        return f"{type(error).__name__}: {error}"
+    if response.status_code != 200:
+        return f"HTTP {response.status_code}: {response.text[:300]}"
+    choices: Any = response.json().get("choices")
+    return None if choices else f"no choices in {response.text[:300]}"
