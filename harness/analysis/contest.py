@@ -1,0 +1,118 @@
+"""Which arms are compared to answer whether the remote tier pays, and how each stands beside recompute.
+
+An arm with a remote tier is `better` or `worse` than recompute only if the run shows it: the 95 % interval of the ratio
+of p99 TTFT lies on one side of 1, p50 does not say the opposite, the queue does not grow, and nothing was lost that
+would bend the comparison.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from harness.analysis.checks import ROWS, STATE
+from harness.analysis.finding import Estimate, Finding, ScopedCaveat
+from harness.analysis.group_checks import UNSTABLE
+from harness.analysis.measured import OPEN_LOOP_PASS
+from harness.analysis.roles import recompute_arm, remote_arms
+
+
+class Word(StrEnum):
+    """What to do: turn the remote tier on, keep it off, turn it on only if sharded, or measure again."""
+
+    ON = "on"
+    OFF = "off"
+    ON_WITH_SHARDING = "on_with_sharding"
+    UNDECIDED = "undecided"
+
+
+class Standing(StrEnum):
+    """An arm with a remote tier beside recompute."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One arm in the judged pass. `numbers` are its findings by name, those of the arm as a whole included."""
+
+    arm: str
+    instances: int
+    numbers: Mapping[str, Estimate]
+    rising: bool
+    blockers: tuple[str, ...]
+
+    def value(self, name: str) -> float | None:
+        """The value of the finding `name`, or None if it was not measured."""
+        return self.numbers[name].value if name in self.numbers else None
+
+    @property
+    def failed_share(self) -> float:
+        """Failures as a share of the planned requests."""
+        return (self.value("failures") or 0.0) / (self.value("requests") or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What the verdict is about: the judged workload and pass, recompute (None: not measured) and the remote arms."""
+
+    workload: str
+    pass_name: str
+    recompute: Side | None
+    remotes: tuple[Side, ...]
+
+
+def find_contest(
+    findings: Sequence[Finding], caveats: Sequence[ScopedCaveat], meta: Mapping[str, Any]
+) -> Contest | None:
+    """The sides of the first trace replay among `findings`, else of the last measured pass; None if nothing was."""
+    passes = list(dict.fromkeys((f.by["workload"], f.by["pass"]) for f in findings if "pass" in f.by))
+    if not passes:
+        return None
+    workload, name = next((one for one in passes if one[1] == OPEN_LOOP_PASS), passes[-1])
+
+    def side(arm: str, instances: int) -> Side:
+        by = {"arm": arm, "workload": workload, "pass": name}
+        numbers = {f.name: f.estimate for f in findings if f.by and f.by.items() <= by.items()}
+        own = [scoped.caveat for scoped in caveats if scoped.by and scoped.concerns(by)]
+        blockers = tuple(caveat.text for caveat in own if caveat.kind in {ROWS, STATE})
+        return Side(arm, instances, numbers, any(caveat.kind == UNSTABLE for caveat in own), blockers)
+
+    base = recompute_arm(meta)
+    recompute = side(base, 0) if base is not None else None
+    if recompute is not None and "ttft_p99" not in recompute.numbers:
+        recompute = None
+    return Contest(workload, name, recompute, tuple(side(arm, n) for arm, n in remote_arms(meta).items()))
+
+
+def standing(remote: Side, recompute: Side) -> Standing:
+    """Where `remote` stands beside `recompute`; the arm that failed more requests cannot win, nor one without hits."""
+    p99, p50 = (shown(remote.numbers.get(f"ttft_{name}_ratio")) for name in ("p99", "p50"))
+    if remote.blockers or recompute.blockers or "ttft_p99_ratio" not in remote.numbers:
+        return Standing.UNCLEAR
+    grows = remote.rising and not recompute.rising
+    lost = remote.failed_share > recompute.failed_share
+    if p99 < 0 and p50 <= 0 and not (grows or lost or remote.value("external_prefix_cache_hits") == 0):
+        return Standing.BETTER
+    worse = p99 > 0 or (p99 == 0 and (p50 > 0 or grows))
+    return Standing.WORSE if worse and remote.failed_share >= recompute.failed_share else Standing.UNCLEAR
+
+
+def word(contest: Contest | None) -> Word:
+    """`on` if one instance is better than recompute; `on_with_sharding` if only several are; `off` if all are worse."""
+    if contest is None or contest.recompute is None or not contest.remotes:
+        return Word.UNDECIDED
+    stands = [(remote.instances, standing(remote, contest.recompute)) for remote in contest.remotes]
+    better = [instances for instances, stand in stands if stand is Standing.BETTER]
+    if better:
+        return Word.ON if min(better) == 1 else Word.ON_WITH_SHARDING
+    return Word.OFF if all(stand is Standing.WORSE for _, stand in stands) else Word.UNDECIDED
+
+
+def shown(ratio: Estimate | None) -> int:
+    """-1 if the ratio is shown to be below 1, 1 if above, 0 if not shown to differ."""
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return 0
+    return -1 if ratio.high < 1 else 1 if ratio.low > 1 else 0

@@ -1,0 +1,18 @@
+"""Which arm is what: the one that recomputes, those with a remote tier."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def recompute_arm(meta: Mapping[str, Any]) -> str | None:
+    """The first arm without LMCache, to which the others are compared; None if every arm has it."""
+    return next((str(arm["name"]) for arm in _arms(meta) if not arm.get("lmcache")), None)
+
+
+def remote_arms(meta: Mapping[str, Any]) -> dict[str, int]:
+    """The arms with Valkey and the number of instances of each, in the order of the spec."""
+    return {str(arm["name"]): int(arm["valkey"]["instances"]) for arm in _arms(meta) if arm.get("valkey")}
+
+
+def _arms(meta: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((meta.get("spec") or {}).get("arms") or [])
