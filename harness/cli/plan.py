@@ -1,0 +1,39 @@
+"""`kvreplay plan`: everything a run would do, resolved; starts nothing."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.experiment.describe import describe_experiment
+from harness.experiment.prepare import prepare
+
+
+def plan(
+    config: Annotated[Path, typer.Argument(help="the experiment, a YAML file")],
+    prefill_rate: Annotated[
+        float | None, typer.Option(help="assume R, in prompt tokens a second, instead of leaving it to the probe")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document")] = False,
+) -> None:
+    """Print each arm's command lines and each workload's size, rate, expected hits and rho."""
+    document = describe_experiment(prepare(config), prefill_rate)
+    print(json.dumps(document, indent=2) if as_json else _text(document))
+
+
+def _text(document: dict[str, Any]) -> str:
+    lines = [f"experiment {document['experiment']}: {document['cells']} cells (arm x workload x repeat)", ""]
+    lines += [f"model {document['model']['path']}, s = {document['model']['kv_bytes']} bytes of KV a token"]
+    lines += [document["machine"], ""]
+    for workload in document["workloads"]:
+        lines.append(f"workload {workload['name']}")
+        lines += [f"  {name}: {value}" for name, value in workload.items() if name not in {"name", "arms"}]
+        lines += [f"  on {arm}: {text}" for arm, text in workload["arms"].items()]
+        lines.append("")
+    for arm in document["arms"]:
+        lines.append(f"arm {arm['name']} (about {arm['memory_gb']} GB of memory)")
+        for command in arm["commands"]:
+            lines += [f"  # {command['name']}", f"  {command['shell']}"]
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,156 @@
+"""One arm from its first process to its last: start, warm up, every workload and repeat, log, stop."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from harness.client import AiohttpTransport, MonotonicClock
+from harness.collect.lmcache_log import KeyLayout, parse_log
+from harness.collect.sampler import Sampler, Targets
+from harness.config import Arm
+from harness.experiment.cache_state import make_cold, make_warm
+from harness.experiment.facts import versions
+from harness.experiment.halt import Halt
+from harness.experiment.machine import Machine
+from harness.experiment.prepare import Prepared
+from harness.experiment.progress import Progress
+from harness.experiment.session import ArmSession, RunIdentity
+from harness.experiment.warm_up import probe_machine, warm_up
+from harness.experiment.workloads import granule_tokens
+from harness.stack import Ports, RunningStack, attached, draw, free_ports, started
+from harness.store import Journal, RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPlace:
+    """Where an arm's records and logs go, and who is told."""
+
+    identity: RunIdentity
+    folder: RunFolder
+    journal: Journal
+    progress: Progress
+    clock: MonotonicClock
+    planned: dict[str, int]
+    proofs: list[dict[str, Any]]
+
+
+@contextlib.asynccontextmanager
+async def arm_stack(
+    prepared: Prepared, arm: Arm, machine: Machine | None, logs: Path, say: Callable[[str], None]
+) -> AsyncIterator[RunningStack]:
+    """The arm's stack, started from the config or attached to."""
+    engine = prepared.experiment.engine
+    attach = arm.attach or engine.attach
+    if engine.backend == "attach" and attach is not None:
+        async with attached(arm.name, engine, attach) as stack:
+            yield stack
+        return
+    rate = None if machine is None else machine.link_bytes_per_s(arm)
+    if rate is None and arm.valkey is not None and arm.valkey.link is not None:
+        rate = arm.valkey.link.bandwidth.bytes_per_s
+    blueprint = draw(
+        engine,
+        arm,
+        model=prepared.model.path,
+        kv_bytes=prepared.model.kv_bytes or 0,
+        link_bytes_per_s=rate or 0.0,
+        free=free_ports(Ports.needed(arm)),
+    )
+    async with started(blueprint, engine, logs, say) as stack:
+        yield stack
+
+
+async def run_arm(
+    prepared: Prepared, arm: Arm, place: ArmPlace, halt: Halt, machine: Machine | None, *, probe: bool
+) -> Machine | None:
+    """Run every workload and repeat on `arm`; the machine as measured, if `probe` (on an arm without LMCache).
+
+    Raises the halt's cause, or StackError, with everything measured so far in the journal and nothing left running.
+    """
+    logs = place.folder.logs(arm.name)
+    index = prepared.experiment.arms.index(arm)
+    async with contextlib.AsyncExitStack() as exits:
+        starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))
+        stack = await halt.guard(starting)
+        await exits.enter_async_context(_deaths_trip(stack, halt))
+        http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
+        transport = await exits.enter_async_context(AiohttpTransport(stack.url, place.clock))
+        session = ArmSession(
+            place.identity, arm, index, stack, transport, http, place.clock, place.journal, place.progress, halt,
+            place.planned, place.proofs,
+        )  # fmt: skip
+        exits.callback(_read_log, prepared, session)
+        sampler = Sampler(
+            _targets(stack), place.journal.extend, now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns
+        )
+        await exits.enter_async_context(sampler)
+        place.progress.say("warming up")
+        known = await warm_up(session, prepared.workloads)
+        if probe and prepared.model.kv_bytes is not None:
+            place.progress.say("measuring R, the prefill rate of this machine")
+            machine = await probe_machine(session, prepared.workloads, prepared.model.kv_bytes)
+        for workload in prepared.experiment.workloads:
+            hits = prepared.workloads.hits_on(workload, arm)
+            for repeat in range(prepared.experiment.repeats):
+                plan = prepared.workloads.plan(workload, repeat, machine)
+                place.progress.say(f"{workload.name}: making the caches cold, and proving it")
+                await make_cold(session, known, workload.name, repeat)
+                if plan.prewarm is not None:
+                    place.progress.say(f"{workload.name}: prewarming")
+                    await make_warm(session, plan, granule_tokens(prepared.experiment, arm), repeat)
+                for part in plan.passes:
+                    await session.measure(part, workload.name, repeat, hits)
+        place.progress.say(f"stopping {arm.name}")
+    return machine
+
+
+@contextlib.asynccontextmanager
+async def _deaths_trip(stack: RunningStack, halt: Halt) -> AsyncIterator[None]:
+    """While this is open, a service that ends trips the halt."""
+
+    async def watch() -> None:
+        halt.trip(await stack.died())
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
+    return Targets(
+        arm=stack.arm,
+        repeat=repeat,
+        vllm_metrics_url=stack.metrics_url,
+        lmcache_metrics_url=f"{stack.lmcache_url}/metrics" if stack.lmcache_url else None,
+        valkey_urls=stack.valkey_urls,
+        services=stack.pids,
+    )
+
+
+def _read_log(prepared: Prepared, session: ArmSession) -> None:
+    """Put what LMCache's log says into the journal; its own trouble never hides what was measured."""
+    log, lmcache = session.stack.lmcache_log, session.arm.lmcache
+    if log is None or lmcache is None:
+        return
+    ranks = prepared.experiment.engine.tensor_parallel
+    kv_bytes = prepared.model.kv_bytes
+    per_key = None if kv_bytes is None else kv_bytes * lmcache.chunk_size // ranks
+    with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        events = parse_log(
+            lines,
+            arm=session.arm.name,
+            repeat=0,
+            instance="lmcache",
+            file=log.name,
+            version=versions().get("lmcache", ""),
+            layout=KeyLayout(lmcache.chunk_size, ranks, per_key),
+        )
+    session.journal.extend(events)
+    session.journal.flush()

@@ -1,0 +1,91 @@
+"""What `kvreplay plan` shows: an experiment resolved as far as it can be without starting anything."""
+
+from dataclasses import asdict
+from typing import Any
+
+from harness.config import Arm, Workload
+from harness.experiment.machine import Machine, needs_probe
+from harness.experiment.prepare import Prepared, memory_bytes
+from harness.schedule.describe import describe
+from harness.sim.infinite import mean_hit_tokens
+from harness.stack import Ports, draw, free_ports
+
+
+def describe_experiment(prepared: Prepared, prefill_tokens_per_s: float | None) -> dict[str, Any]:
+    """Plain values only. `prefill_tokens_per_s` stands for the probe where the config depends on R."""
+    experiment, model = prepared.experiment, prepared.model
+    machine = None
+    if prefill_tokens_per_s is not None and model.kv_bytes is not None:
+        machine = Machine(prefill_tokens_per_s, model.kv_bytes, prepared.workloads.longest_prompt_tokens)
+    return {
+        "experiment": experiment.experiment,
+        "cells": len(prepared.arms) * len(experiment.workloads) * experiment.repeats,
+        "model": {"path": model.path, "kv_bytes": model.kv_bytes},
+        "machine": _machine(prepared, machine),
+        "workloads": [_workload(prepared, workload, machine) for workload in experiment.workloads],
+        "arms": [_arm(prepared, arm, machine) for arm in prepared.arms],
+    }
+
+
+def _machine(prepared: Prepared, machine: Machine | None) -> str:
+    if machine is not None:
+        rate, bstar = machine.prefill_tokens_per_s, machine.bstar_bytes_per_s
+        return f"R = {rate:,.0f} tokens/s (assumed), B* = s R = {bstar / 1e6:,.1f} MB/s"
+    if needs_probe(prepared.experiment):
+        return (
+            "R is measured when the run starts; until then bandwidths stay multiples of B* = s R, and the rate of a "
+            "match-rho trace is open (--prefill-rate assumes an R)"
+        )
+    return "nothing in this config depends on R"
+
+
+def _workload(prepared: Prepared, workload: Workload, machine: Machine | None) -> dict[str, Any]:
+    known = machine is not None or workload.trace is None or workload.trace.rate != "match-rho"
+    timed = workload
+    if workload.trace is not None and not known:
+        timed = workload.model_copy(update={"trace": workload.trace.model_copy(update={"rate": "recorded"})})
+    plan = prepared.workloads.plan(timed, 0, machine)
+    facts = {name: value for name, value in asdict(describe(plan)).items() if value not in (None, 0)}
+    if not known:
+        for name in ("span_s", "rate_per_s"):
+            facts[name] = "set by the probe (match-rho)"
+    arms = {arm.name: _on_arm(prepared, workload, arm, machine, known=known) for arm in prepared.arms}
+    return {"name": workload.name, **facts, "plan_hash": plan.hash if known else "set by the probe", "arms": arms}
+
+
+def _on_arm(prepared: Prepared, workload: Workload, arm: Arm, machine: Machine | None, *, known: bool) -> str:
+    """The hits that an infinite cache of this arm's granule would have, and the load of its links."""
+    hits = mean_hit_tokens(prepared.workloads.hits_on(workload, arm))
+    text = ", ".join(f"{name} {tokens:,.0f}" for name, tokens in hits.items())
+    text = f"at most {text} hit tokens a request"
+    rate = prepared.workloads.rate_per_s(workload, machine) if known else None
+    if rate is None and workload.trace is not None and known:
+        rate = describe(prepared.workloads.plan(workload, 0, machine)).rate_per_s
+    rho = prepared.workloads.rho(workload, arm, machine, rate)
+    return text if rho is None else f"{text}, rho {rho:.2f}"
+
+
+def _arm(prepared: Prepared, arm: Arm, machine: Machine | None) -> dict[str, Any]:
+    experiment, model = prepared.experiment, prepared.model
+    name = {"name": arm.name, "memory_gb": round(memory_bytes(experiment, model, arm) / 1e9, 1)}
+    attach = arm.attach or experiment.engine.attach
+    if experiment.engine.backend == "attach" and attach is not None:
+        return {**name, "commands": [{"name": "attach", "shell": f"# servers that already run: {attach.url}"}]}
+    blueprint = draw(
+        experiment.engine,
+        arm,
+        model=model.path,
+        kv_bytes=model.kv_bytes or 0,
+        link_bytes_per_s=_link_rate(arm, machine),
+        free=free_ports(Ports.needed(arm)),
+    )
+    return {**name, "commands": [{"name": one.name, "shell": one.shell()} for one in blueprint.commands]}
+
+
+def _link_rate(arm: Arm, machine: Machine | None) -> float | str:
+    if arm.valkey is None or arm.valkey.link is None:
+        return 0.0
+    if machine is not None:
+        return machine.link_bytes_per_s(arm) or 0.0
+    bandwidth = arm.valkey.link.bandwidth
+    return bandwidth.bytes_per_s if bandwidth.bytes_per_s is not None else f"{bandwidth.bstar:g}*BSTAR"

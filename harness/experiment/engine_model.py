@@ -1,0 +1,80 @@
+"""The model under test: where it is, how many KV bytes a token has, which token ids a prompt may use."""
+
+import itertools
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import Engine
+from harness.errors import ConfigError
+from harness.model.kv_bytes import kv_bytes_per_token
+from harness.stack.tiny_model import FIRST_TOKEN, PRESETS, make_tiny_model
+
+_ANY_VOCABULARY = (1_000, 30_000)  # inside every vocabulary in use, outside its special tokens
+
+
+@dataclass(frozen=True, slots=True)
+class EngineModel:
+    """`path` is what vLLM is given; `kv_bytes` and `weight_bytes` are None where only a hub or a server knows them."""
+
+    path: str
+    kv_bytes: int | None
+    weight_bytes: int | None
+    max_positions: int | None
+    vocab_low: int
+    vocab_high: int
+
+
+def cache_dir() -> Path:
+    """Where models made on this machine and the state of `kvreplay up` are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvreplay"
+
+
+def resolve_model(engine: Engine) -> EngineModel:
+    """The model of a config; a preset is made on the spot. Raises ConfigError for a folder that holds none."""
+    if engine.model in PRESETS:
+        return _from_folder(make_tiny_model(engine.model, cache_dir() / "models"), low=FIRST_TOKEN)
+    folder = Path(engine.model).expanduser()
+    if folder.is_dir():
+        return _from_folder(folder, low=None)
+    if engine.backend == "vllm-cpu" or engine.model.startswith((".", "/", "~")):
+        raise ConfigError(
+            f"engine.model: no preset and no folder is called {engine.model!r}",
+            where="engine.model",
+            remedy=f"use one of {', '.join(PRESETS)}, or a folder with config.json and safetensors",
+        )
+    return EngineModel(engine.model, None, None, None, *_ANY_VOCABULARY)
+
+
+def _from_folder(folder: Path, low: int | None) -> EngineModel:
+    path = folder / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"engine.model: cannot read the model's config: {error}", where=str(path), remedy="give a model folder"
+        ) from error
+    text: dict[str, Any] = config.get("text_config") or config
+    vocabulary = int(text["vocab_size"])
+    first, last = (low, vocabulary) if low is not None else _widest_plain_range(folder, vocabulary)
+    return EngineModel(
+        path=str(folder),
+        kv_bytes=kv_bytes_per_token(config),
+        weight_bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
+        max_positions=text.get("max_position_embeddings"),
+        vocab_low=first,
+        vocab_high=last,
+    )
+
+
+def _widest_plain_range(folder: Path, vocabulary: int) -> tuple[int, int]:
+    """The longest run of token ids without an added (special) token, from the tokenizer's own file if there is one."""
+    tokenizer = folder / "tokenizer.json"
+    if not tokenizer.exists():
+        return _ANY_VOCABULARY
+    added = json.loads(tokenizer.read_text()).get("added_tokens") or []
+    marks = sorted({-1, vocabulary, *(int(token["id"]) for token in added if int(token["id"]) < vocabulary)})
+    width, low = max((right - left - 1, left + 1) for left, right in itertools.pairwise(marks))
+    return low, low + width

@@ -1,0 +1,46 @@
+"""Ending early, once and for one reason: an interrupt, or a service that died."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class InterruptedRun(Exception):  # noqa: N818 - not an error: the user asked for it
+    """Ctrl-C or SIGTERM: what was measured is saved, everything started is stopped."""
+
+
+class Halt:
+    """Trips at most once; `event` is then set and `check` raises the cause."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self._cause: Exception | None = None
+
+    def trip(self, cause: Exception) -> None:
+        """End what is going on because of `cause`; a second cause changes nothing."""
+        if self._cause is None:
+            self._cause = cause
+            self.event.set()
+
+    def check(self) -> None:
+        """Raise the cause, if there is one."""
+        if self._cause is not None:
+            raise self._cause
+
+    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; if this trips first, `work` is cancelled and has ended before the cause is raised."""
+        task, tripped = asyncio.ensure_future(work), asyncio.ensure_future(self.event.wait())
+        try:
+            await asyncio.wait({task, tripped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            tripped.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if self._cause is not None:
+            if not task.cancelled():
+                task.exception()  # seen: the cause says why
+            raise self._cause
+        return task.result()

@@ -1,0 +1,155 @@
+"""Everything that can be known, and go wrong, before the first process starts."""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.config import Arm, Experiment, load_experiment
+from harness.errors import ConfigError
+from harness.experiment.engine_model import EngineModel, resolve_model
+from harness.experiment.machine import needs_probe
+from harness.experiment.workloads import Workloads, read_workloads
+from harness.stack import vllm
+
+_SERVER_BYTES = 800_000_000  # an API server, an engine core, a worker: about this much each, measured
+_SPARE = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An experiment whose config, traces and model are checked: it can be started.
+
+    `arms` are those to run; the experiment knows the others too, since one left out may still set a trace's rate.
+    """
+
+    path: Path
+    experiment: Experiment
+    arms: tuple[Arm, ...]
+    model: EngineModel
+    workloads: Workloads
+
+    def for_probe(self, arm: Arm) -> "Prepared":
+        """The same experiment with no workload and only `arm`: an engine to measure the machine on."""
+        experiment = self.experiment.model_copy(update={"arms": (arm,), "workloads": ()})
+        return replace(self, experiment=experiment, arms=(arm,))
+
+
+def prepare(
+    path: Path,
+    *,
+    arms: Sequence[str] = (),
+    workloads: Sequence[str] = (),
+    repeats: int | None = None,
+    limit: int | None = None,
+) -> Prepared:
+    """Load and check the experiment in `path`, cut down to the named arms and workloads (all if none is named).
+
+    `limit` cuts every trace to its first rows. Raises ConfigError or TraceError; nothing has been started then.
+    """
+    whole = load_experiment(path)
+    chosen = tuple(arm for arm in whole.arms if not arms or arm.name in arms)
+    _refuse_unknown("arm", arms, [arm.name for arm in whole.arms], path)
+    _refuse_unknown("workload", workloads, [workload.name for workload in whole.workloads], path)
+    experiment = _cut(whole, workloads, repeats, limit)
+    model = resolve_model(experiment.engine)
+    if needs_probe(experiment) and model.kv_bytes is None:
+        raise ConfigError(
+            "B* = s R needs s, and the KV bytes of this model are not known on this machine",
+            where=f"{path}: engine.model",
+            remedy="give the model's folder, or write bandwidths in bytes a second and rates in requests a second",
+        )
+    read = read_workloads(experiment, path.parent, model, vllm.served_name(experiment.engine))
+    _check_lengths(experiment, model, read, path)
+    _check_memory(experiment, model, chosen, path)
+    return Prepared(path, experiment, chosen, model, read)
+
+
+def _refuse_unknown(kind: str, wanted: Sequence[str], known: Sequence[str], path: Path) -> None:
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise ConfigError(f"no {kind} is called {unknown[0]!r}", where=str(path), remedy=f"one of {', '.join(known)}")
+
+
+def _cut(whole: Experiment, workloads: Sequence[str], repeats: int | None, limit: int | None) -> Experiment:
+    kept = []
+    for workload in whole.workloads:
+        if workloads and workload.name not in workloads:
+            continue
+        trace = workload.trace
+        if trace is not None and limit is not None:
+            trace = trace.model_copy(update={"limit": min(limit, trace.limit or limit)})
+        kept.append(workload.model_copy(update={"trace": trace}))
+    return whole.model_copy(update={"workloads": tuple(kept), "repeats": repeats or whole.repeats})
+
+
+def _check_lengths(experiment: Experiment, model: EngineModel, workloads: Workloads, path: Path) -> None:
+    engine, longest = experiment.engine, workloads.longest_request_tokens
+    limits = {
+        "engine.max_model_len": engine.max_model_len,
+        "engine.kv_cache_tokens": engine.kv_cache_tokens,
+        "the model's max_position_embeddings": model.max_positions,
+    }
+    for name, limit in limits.items():
+        if limit is not None and longest > limit:
+            raise ConfigError(
+                f"the longest request has {longest} tokens, answer included; {name} is {limit}",
+                where=str(path),
+                remedy="raise the limit, or scale the workload down (length_scale, document_tokens)",
+            )
+    size, length = engine.kv_cache_tokens, engine.max_model_len
+    if size is not None and length is not None and length % engine.block_size:
+        below = length // engine.block_size * engine.block_size
+        raise ConfigError(
+            f"engine.max_model_len {length} is not a multiple of block_size {engine.block_size}: "
+            "vLLM would then not report the KV cache size asked for",
+            where=f"{path}: engine.max_model_len",
+            remedy=f"write {below or engine.block_size}",
+        )
+
+
+def require_engine(prepared: Prepared) -> None:
+    """Raises ConfigError where the packages of the stack to start are not installed; `plan` does without them."""
+    experiment, path = prepared.experiment, prepared.path
+    if experiment.engine.backend == "attach":
+        return
+    wanted = ["vllm", *(["lmcache"] if any(arm.lmcache for arm in prepared.arms) else [])]
+    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"{' and '.join(missing)} is not installed in this environment",
+            where=f"{path}: engine.backend {experiment.engine.backend}",
+            remedy="run `make install-live`, or use backend: attach with servers that run elsewhere",
+        )
+
+
+def _check_memory(experiment: Experiment, model: EngineModel, arms: Sequence[Arm], path: Path) -> None:
+    """A CPU engine that does not fit would be killed by the kernel in mid-run, and the reason lost."""
+    if experiment.engine.backend != "vllm-cpu":
+        return
+    available = _available_bytes()
+    for arm in arms:
+        needed = memory_bytes(experiment, model, arm)
+        if available is not None and needed * _SPARE > available:
+            raise ConfigError(
+                f"arm {arm.name} needs about {needed / 1e9:.1f} GB of memory and {available / 1e9:.1f} GB are free",
+                where=f"{path}: engine.model, engine.kv_cache_tokens, lmcache.l1",
+                remedy="use a smaller model, cache or l1, or a machine with more memory",
+            )
+
+
+def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
+    """What one arm takes: weights per engine, the KV space vLLM allocates, L1, and the processes themselves."""
+    engine = experiment.engine
+    kv_space = vllm.kv_space_gib(engine, model.kv_bytes or 0) * 2**30
+    servers = (2 + engine.tensor_parallel) * _SERVER_BYTES + (arm.lmcache is not None) * _SERVER_BYTES
+    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 if arm.lmcache else 0) + servers
+
+
+def _available_bytes() -> int | None:
+    """MemAvailable of /proc/meminfo; None on a system without it."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)

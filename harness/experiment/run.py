@@ -1,0 +1,184 @@
+"""A run, as the method section of a paper would tell it."""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.client import MonotonicClock
+from harness.config import Arm
+from harness.errors import HarnessError
+from harness.experiment.arm import ArmPlace, run_arm
+from harness.experiment.facts import machine_facts, versions
+from harness.experiment.halt import Halt, InterruptedRun
+from harness.experiment.join import join_loads
+from harness.experiment.machine import Machine, needs_probe
+from harness.experiment.prepare import Prepared, require_engine
+from harness.experiment.progress import Progress
+from harness.experiment.session import RunIdentity
+from harness.store import Journal, RunFolder, Status, consolidate
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended: its folder, what went wrong in which arm, and whether it was interrupted."""
+
+    folder: Path
+    failures: tuple[HarnessError, ...]
+    interrupted: bool
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 1 partial or failed, 130 interrupted (contract.md)."""
+        return 130 if self.interrupted else 1 if self.failures else 0
+
+
+def run_experiment(prepared: Prepared, results_dir: Path, progress: Progress) -> RunEnd:
+    """Run every arm, workload and repeat; whatever happens, what was measured is in the run folder.
+
+    An arm that fails does not stop the others. SIGINT and SIGTERM end the run in an orderly way.
+    Raises ConfigError if the stack's packages are missing; nothing has been started then.
+    """
+    require_engine(prepared)
+    return asyncio.run(_run(prepared, results_dir, progress))
+
+
+async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> RunEnd:
+    clock = MonotonicClock()
+    run_id, now = secrets.token_hex(3), datetime.now(UTC)
+    name = prepared.experiment.experiment
+    folder = RunFolder.create(results_dir, name, run_id, now.strftime("%Y%m%dT%H%M%SZ"))
+    identity = RunIdentity(run_id, name, clock.now_ns(), clock.unix_ns())
+    folder.update(
+        {
+            "config": str(prepared.path),
+            "spec": prepared.experiment.model_dump(mode="json"),
+            "versions": versions(),
+            "machine": machine_facts(),
+            "model": prepared.model,
+        }
+    )
+    with Journal(folder.path, run_id) as journal:
+        place = ArmPlace(identity, folder, journal, progress, clock, {}, [])
+        run = _Arms(prepared, place)
+        try:
+            with _signals(run):
+                await run.all()
+        finally:
+            folder.update(run.facts())
+        expected = journal.counts
+    behind = frozenset(arm.name for arm in prepared.experiment.arms if arm.lmcache is not None)
+    consolidate(folder.path, expected=expected, join=lambda tables: join_loads(tables, behind))
+    folder.update({}, run.status())
+    return RunEnd(folder.path, tuple(run.failures), run.interrupted)
+
+
+class _Arms:
+    """The arms one after another, and what becomes of them."""
+
+    def __init__(self, prepared: Prepared, place: ArmPlace) -> None:
+        self._prepared = prepared
+        self._place = place
+        self._halt = Halt()
+        self._machine: Machine | None = None
+        self.failures: list[HarnessError] = []
+        self.interrupted = False
+
+    async def all(self) -> None:
+        """Run them. The probe needs an engine without LMCache: such an arm goes first, or one is started for it."""
+        probe = needs_probe(self._prepared.experiment)
+        arms = sorted(self._prepared.arms, key=lambda arm: arm.lmcache is not None)
+        if probe and arms[0].lmcache is not None:
+            arms.insert(0, Arm(name="probe"))
+        for arm in arms:
+            if self.interrupted:
+                break
+            self._halt = Halt()
+            self._place.progress.say(f"arm {arm.name}")
+            try:
+                machine = await self._run(arm, probe=probe and self._machine is None)
+            except InterruptedRun:
+                self.interrupted = True
+            except HarnessError as error:
+                self._place.progress.say(f"arm {arm.name} failed: {error.what}")
+                self.failures.append(error)
+                if probe and self._machine is None:
+                    break  # links and rates of the others depend on what this one was to measure
+            else:
+                self._machine = machine
+                self._place.folder.update(self.facts())
+
+    def interrupt(self) -> None:
+        """End the arm that runs, and the run."""
+        self.interrupted = True
+        self._halt.trip(InterruptedRun())
+
+    def status(self) -> Status:
+        """Complete if every arm ran to its end; failed if nothing was measured."""
+        if not self.failures and not self.interrupted:
+            return Status.COMPLETE
+        return Status.PARTIAL if self._place.journal.counts["passes"] else Status.FAILED
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of the run so far."""
+        machine, workloads = self._machine, self._prepared.workloads
+        plans: dict[str, Any] = {}
+        if machine is not None or not needs_probe(self._prepared.experiment):
+            for workload in self._prepared.experiment.workloads:
+                for repeat in range(self._prepared.experiment.repeats):
+                    plan = workloads.plan(workload, repeat, machine)
+                    rate = workloads.rate_per_s(workload, machine)
+                    plans[f"{workload.name}/{repeat}"] = {"hash": plan.hash, "rate_per_s": rate}
+        return {
+            "probe": None if machine is None else machine.facts(),
+            "arms": {arm.name: self._arm_facts(arm) for arm in self._prepared.arms},
+            "plans": plans,
+            "planned": self._place.planned,
+            "state_proofs": self._place.proofs,
+            "failures": [{"what": e.what, "where": e.where, "remedy": e.remedy} for e in self.failures],
+            "caveats": [{"kind": "arm_failed", "text": error.what, "remedy": error.remedy} for error in self.failures],
+        }
+
+    def _arm_facts(self, arm: Arm) -> dict[str, Any]:
+        machine = self._machine
+        rhos = [
+            rho
+            for workload in self._prepared.experiment.workloads
+            if workload.trace is not None and machine is not None
+            for rho in [
+                self._prepared.workloads.rho(
+                    workload, arm, machine, self._prepared.workloads.rate_per_s(workload, machine)
+                )
+            ]
+            if rho is not None
+        ]
+        return {
+            "link_bytes_per_s": None if machine is None else machine.link_bytes_per_s(arm),
+            "instances": arm.valkey.instances if arm.valkey else None,
+            "rho": rhos[0] if rhos else None,
+        }
+
+    async def _run(self, arm: Arm, *, probe: bool) -> Machine | None:
+        prepared = self._prepared
+        if arm.name == "probe" and arm not in prepared.experiment.arms:
+            prepared = prepared.for_probe(arm)
+        return await run_arm(prepared, arm, self._place, self._halt, self._machine, probe=probe)
+
+
+@contextlib.contextmanager
+def _signals(run: _Arms) -> Iterator[None]:
+    """SIGINT and SIGTERM interrupt the run while this is open; what they did before is put back."""
+    loop = asyncio.get_running_loop()
+    numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, run.interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

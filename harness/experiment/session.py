@@ -1,0 +1,125 @@
+"""One arm while it runs: what every step of it needs, and the one way passes are sent."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from harness.client import Clock, Timeouts, Transport, replay
+from harness.collect.valkey_info import read_valkeys, until_settled
+from harness.collect.vllm_metrics import until_idle
+from harness.config import Arm
+from harness.experiment.halt import Halt
+from harness.experiment.progress import Progress
+from harness.records import Cell, PassCounters, PassRecord, RequestRecord
+from harness.schedule import PassPlan
+from harness.stack import RunningStack
+from harness.store import Journal
+
+_IDLE_S = 900.0  # an overloaded arm drains its backlog; anything longer is a hang
+_SETTLE_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What every row of a run carries, and the origin of its clock."""
+
+    run_id: str
+    experiment: str
+    t0_ns: int
+    t0_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSession:
+    """A running arm: its stack, and where its records go. `index` is its place in the config; `planned` fills up."""
+
+    identity: RunIdentity
+    arm: Arm
+    index: int
+    stack: RunningStack
+    transport: Transport
+    http: httpx.AsyncClient
+    clock: Clock
+    journal: Journal
+    progress: Progress
+    halt: Halt
+    planned: dict[str, int]
+    proofs: list[dict[str, Any]]
+    _segments: Iterator[int] = field(default_factory=itertools.count)
+
+    async def send(
+        self, plan: PassPlan, workload: str, repeat: int, hits: Mapping[tuple[str, int], int] | None = None
+    ) -> tuple[RequestRecord, ...]:
+        """Replay a pass and journal each record as it ends. Raises the halt's cause after every record is in."""
+        identity = self.identity
+        cell = Cell(
+            run_id=identity.run_id,
+            experiment=identity.experiment,
+            arm=self.arm.name,
+            workload=workload,
+            pass_name=plan.name,
+            repeat=repeat,
+            segment=f"a{self.index}s{next(self._segments)}",
+            t0_ns=identity.t0_ns,
+            t0_unix_ns=identity.t0_unix_ns,
+        )
+        key = f"{self.arm.name}/{workload}/{plan.name}/{repeat}"
+        self.planned[key] = self.planned.get(key, 0) + len(plan.requests)
+
+        def keep(record: RequestRecord) -> None:
+            predicted = None if hits is None else hits.get((plan.name, record.seq))
+            self.journal.append(replace(record, predicted_cached_tokens=predicted))
+            self.progress.done(record)
+
+        self.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
+        try:
+            records = await replay(
+                plan,
+                cell,
+                transport=self.transport,
+                clock=self.clock,
+                timeouts=Timeouts(),
+                watch=keep,
+                stop=self.halt.event,
+            )
+        finally:
+            self.journal.flush()
+            self.progress.end()
+        self.halt.check()
+        return records
+
+    async def measure(
+        self, plan: PassPlan, workload: str, repeat: int, hits: Mapping[tuple[str, int], int]
+    ) -> tuple[RequestRecord, ...]:
+        """Send a measured pass, with the counters read while the engine is idle before and after it."""
+        before = await self.idle()
+        records = await self.send(plan, workload, repeat, hits)
+        after = await self.idle()
+        sent = [record.sent_ns for record in records if record.sent_ns is not None]
+        done = [record.done_ns for record in records if record.done_ns is not None]
+        duration_s = (max(done) - min(sent)) / 1e9 if sent and done else 0.0
+        gained = after.since(before)
+        self.journal.append(
+            PassRecord(self.arm.name, workload, plan.name, repeat, len(plan.requests), duration_s, gained)
+        )
+        return records
+
+    async def idle(self) -> PassCounters:
+        """Wait until nothing runs and no store is on its way any more; the counters then."""
+        counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=_IDLE_S))
+        if not self.stack.valkey_urls:
+            return counters
+        if self.stack.processes:  # an attached Valkey may never be quiet: others use it
+            await self.halt.guard(until_settled(self.stack.valkey_urls, timeout_s=_SETTLE_S))
+        readings = await read_valkeys(self.stack.valkey_urls)
+        answers = [reading for reading in readings if reading is not None]
+        if len(answers) < len(readings):
+            return counters
+        return replace(
+            counters,
+            valkey_get_calls=sum(reading.get_calls for reading in answers),
+            valkey_bytes_out=sum(reading.bytes_out for reading in answers),
+        )

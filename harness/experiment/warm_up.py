@@ -1,0 +1,73 @@
+"""What an arm does before anything is measured: first requests are slow (code paths, pools), and R must be known."""
+
+import statistics
+
+from harness.errors import StackError
+from harness.experiment.machine import Machine
+from harness.experiment.session import ArmSession
+from harness.experiment.workloads import Workloads
+from harness.records import Outcome, RequestRecord
+from harness.schedule import PassPlan, PlannedRequest
+from harness.schedule.passes import plan_passes
+
+_QUESTION_TOKENS = 8
+_PROBE_PROMPTS = 7
+_EXTRA_DOCUMENTS = 3
+_FEWEST_DOCUMENTS = 4
+_MOST_DOCUMENTS = 16
+
+
+async def warm_up(session: ArmSession, workloads: Workloads) -> PlannedRequest:
+    """Send prompts as long as the longest of any workload, twice each and under a salt of their own.
+
+    They are a few more than the engine's own cache holds, so that with LMCache the second round takes the load path.
+    Returns one that every cache of the arm has now seen. Raises StackError when the engine does not answer them.
+    """
+    length = workloads.longest_prompt_tokens
+    capacity = workloads.experiment.engine.kv_cache_tokens or 0
+    documents = min(max(capacity // length + _EXTRA_DOCUMENTS, _FEWEST_DOCUMENTS), _MOST_DOCUMENTS)
+    plan = plan_passes(
+        "warmup",
+        documents,
+        length - _QUESTION_TOKENS,
+        _QUESTION_TOKENS,
+        2,
+        ("first", "again"),
+        1,
+        workloads.salted(f"warmup/{session.arm.name}"),
+    )
+    requests = tuple(request for part in plan.passes for request in part.requests)
+    records = await session.send(PassPlan("warmup", requests, 1), "warmup", 0)
+    _require_answers(session, records)
+    return requests[-1]
+
+
+async def probe_machine(session: ArmSession, workloads: Workloads, kv_bytes_per_token: int) -> Machine:
+    """Measure R on an engine without LMCache: the median TTFT of cold prompts, one at a time, as long as the longest.
+
+    R falls with the prompt's length (attention is quadratic), so it is measured where the workloads are. Raises
+    StackError when a prompt was answered from a cache or not at all.
+    """
+    length = workloads.longest_prompt_tokens
+    plan = plan_passes("probe", _PROBE_PROMPTS, length - 1, 1, 1, ("first",), 1, workloads.salted("probe"))
+    records = await session.send(PassPlan("probe", plan.passes[0].requests, 1), "machine", 0)
+    _require_answers(session, records)
+    if any(record.cached_tokens for record in records):
+        raise StackError(
+            "the probe's prompts were in a cache already: R cannot be measured",
+            where=session.stack.url,
+            remedy="use a new seed, or an engine that nobody else uses",
+        )
+    ttft_ns = [record.first_token_ns - record.sent_ns for record in records if record.first_token_ns and record.sent_ns]
+    return Machine(length / (statistics.median(ttft_ns) / 1e9), kv_bytes_per_token, length)
+
+
+def _require_answers(session: ArmSession, records: tuple[RequestRecord, ...]) -> None:
+    failed = [record for record in records if record.outcome is not Outcome.OK]
+    if failed:
+        first = failed[0]
+        raise StackError(
+            f"{len(failed)} of {len(records)} warming requests failed, the first with {first.outcome}: {first.error}",
+            where=session.stack.url,
+            remedy="see vLLM's log; is the prompt within max_model_len?",
+        )

@@ -1,0 +1,143 @@
+"""From the config's workloads to plans: traces are read and checked first, rates resolved when the machine is known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.config import Arm, Experiment, Workload
+from harness.errors import ConfigError
+from harness.experiment.engine_model import EngineModel
+from harness.experiment.machine import Machine
+from harness.schedule import Plan
+from harness.schedule.passes import plan_passes
+from harness.schedule.replay import plan_trace
+from harness.schedule.tokens import Prompting
+from harness.sim.infinite import infinite_cache_hits
+from harness.trace import Trace
+from harness.trace.mooncake import read_mooncake
+from harness.trace.transform import limit, scale_lengths, with_rate
+
+Hits = Mapping[tuple[str, int], int]
+"""By (pass, seq): the most any cache could hit, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """Everything needed to build the plan of any workload and repeat.
+
+    `traces` are checked, cut and scaled. `hits` is by workload and granule (the unit in which a cache hits). Lengths
+    and hits are those of every repeat: only tokens and times differ between them. `longest_prompt_tokens` is over all
+    workloads, and so is `longest_request_tokens`, which counts the answer too.
+    """
+
+    experiment: Experiment
+    prompting: Prompting
+    traces: Mapping[str, Trace]
+    hits: Mapping[tuple[str, int], Hits]
+    longest_prompt_tokens: int
+    longest_request_tokens: int
+
+    def plan(self, workload: Workload, repeat: int, machine: Machine | None) -> Plan:
+        """The plan of one repeat; each has a salt of its own, so none can hit what an earlier one stored.
+
+        Raises ConfigError where the rate depends on a machine that was not measured.
+        """
+        salt = f"{self.experiment.seed}/{workload.name}/{repeat}"
+        return _plan(workload, self.traces.get(workload.name), self.salted(salt), self.rate_per_s(workload, machine))
+
+    def salted(self, salt: str) -> Prompting:
+        """How prompts are made of ids, under another salt."""
+        return Prompting(self.prompting.model, salt, self.prompting.vocab_low, self.prompting.vocab_high)
+
+    def hits_on(self, workload: Workload, arm: Arm) -> Hits:
+        """The most that this arm's largest cache could hit of the workload, in its own granule."""
+        return self.hits[workload.name, granule_tokens(self.experiment, arm)]
+
+    def rate_per_s(self, workload: Workload, machine: Machine | None) -> float | None:
+        """The mean arrival rate that the config asks for; None where the trace's own times stand."""
+        replay = workload.trace
+        if replay is None or replay.rate == "recorded":
+            return None
+        if replay.rate != "match-rho":
+            return float(replay.rate)
+        arm = self.experiment.rho_arm(replay)
+        remote = None if machine is None else machine.remote_bytes_per_s(arm)
+        if machine is None or remote is None:
+            raise ConfigError(
+                "rate: match-rho needs R of this machine, which was not measured",
+                where=f"workload {workload.name}",
+                remedy="give a rate in requests a second, or run where the probe can measure",
+            )
+        return machine.remote(remote).rate_for_rho(replay.rho, self._mean_hit_tokens(workload, arm))
+
+    def rho(self, workload: Workload, arm: Arm, machine: Machine | None, rate_per_s: float | None) -> float | None:
+        """lambda n s / B of this workload on this arm's links; None without links, a rate or a measured machine."""
+        remote = None if machine is None else machine.remote_bytes_per_s(arm)
+        if machine is None or remote is None or rate_per_s is None:
+            return None
+        return machine.remote(remote).rho(rate_per_s, self._mean_hit_tokens(workload, arm))
+
+    def _mean_hit_tokens(self, workload: Workload, arm: Arm) -> float:
+        hits = self.hits_on(workload, arm)
+        return sum(hits.values()) / len(hits)
+
+
+def granule_tokens(experiment: Experiment, arm: Arm) -> int:
+    """The unit in which an arm's largest cache hits: LMCache's chunk, else vLLM's block."""
+    return arm.lmcache.chunk_size if arm.lmcache is not None else experiment.engine.block_size
+
+
+def read_workloads(experiment: Experiment, base: Path, model: EngineModel, served_model: str) -> Workloads:
+    """Read and check every trace of the config. Raises TraceError or ConfigError before anything has been started."""
+    prompting = Prompting(served_model, "", model.vocab_low, model.vocab_high)
+    traces = {workload.name: _read(workload, base) for workload in experiment.workloads if workload.trace is not None}
+    granules = {granule_tokens(experiment, arm) for arm in experiment.arms}
+    hits: dict[tuple[str, int], Hits] = {}
+    prompts, requests = [], []
+    for workload in experiment.workloads:
+        plan = _plan(workload, traces.get(workload.name), prompting, None)
+        for granule in granules:
+            hits[workload.name, granule] = infinite_cache_hits(plan.passes, granule, plan.prewarm)
+        for part in (*plan.passes, *((plan.prewarm,) if plan.prewarm else ())):
+            prompts += [len(request.tokens) for request in part.requests]
+            requests += [len(request.tokens) + request.max_tokens for request in part.requests]
+    return Workloads(experiment, prompting, traces, hits, max(prompts), max(requests))
+
+
+def _read(workload: Workload, base: Path) -> Trace:
+    assert workload.trace is not None  # noqa: S101 - for the type checker; the caller looked
+    trace = read_mooncake(_find(workload.trace.file, base, workload))
+    if workload.trace.limit is not None:
+        trace = limit(trace, workload.trace.limit)
+    return scale_lengths(trace, workload.trace.length_scale)
+
+
+def _plan(workload: Workload, trace: Trace | None, prompting: Prompting, rate_per_s: float | None) -> Plan:
+    if trace is not None:
+        timed = trace if rate_per_s is None else with_rate(trace, rate_per_s)
+        return plan_trace(workload.name, timed, prompting, prewarm=workload.prewarm)
+    passes = workload.passes
+    assert passes is not None  # noqa: S101 - a workload has one or the other (config)
+    return plan_passes(
+        workload.name,
+        passes.documents,
+        passes.document_tokens,
+        passes.question_tokens,
+        passes.output_tokens,
+        passes.order,
+        passes.concurrency,
+        prompting,
+        prewarm=workload.prewarm,
+    )
+
+
+def _find(file: str, base: Path, workload: Workload) -> Path:
+    """A trace's path counts from the working directory, else from the config's folder or the one above it."""
+    for folder in (Path(), base, base.parent):
+        if (folder / file).is_file():
+            return folder / file
+    raise ConfigError(
+        f"workload {workload.name}: no such trace: {file}",
+        where="trace.file",
+        remedy="give a path from here or from the config's folder",
+    )
