@@ -25,7 +25,7 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "model": ({"errors"}, {"numpy", "scipy"}, False),
     "sim": ({"schedule", "records"}, {"numba", "numpy"}, False),
     "report": ({"analysis", "model", "records"}, {"jinja2", "plotly", "rich"}, False),
-    "experiment": ({"*"}, {"httpx", "pyarrow"}, True),
+    "experiment": ({"*"}, {"httpx", "pyarrow", "uvloop"}, True),
     "cli": ({"config", "errors", "experiment", "records", "report"}, {"rich", "typer"}, False),
 }
 DRAWERS = {"utils", "util", "common", "base", "helpers", "helper", "manager"}

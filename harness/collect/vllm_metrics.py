@@ -86,7 +86,7 @@ async def read_vllm(client: httpx.AsyncClient, metrics_url: str) -> str:
 
 
 async def until_idle(
-    client: httpx.AsyncClient, metrics_url: str, *, timeout_s: float, poll_s: float = 0.1
+    client: httpx.AsyncClient, metrics_url: str, *, timeout_s: float, poll_s: float = 0.3
 ) -> PassCounters:
     """Wait until nothing runs or waits and two consecutive reads have the same token counters; these counters.
 

@@ -25,6 +25,8 @@ from harness.experiment.workloads import granule_tokens
 from harness.stack import Ports, RunningStack, attached, draw, free_ports, started
 from harness.store import Journal, RunFolder
 
+_SAMPLE_EVERY_S = 1.0  # a scrape costs the engine's API server some 20 ms of its core
+
 
 @dataclass(frozen=True, slots=True)
 class ArmPlace:
@@ -86,7 +88,10 @@ async def run_arm(
         )  # fmt: skip
         exits.callback(_read_log, prepared, session)
         sampler = Sampler(
-            _targets(stack), place.journal.extend, now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns
+            _targets(stack),
+            place.journal.extend,
+            now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
+            interval_s=_SAMPLE_EVERY_S,
         )
         await exits.enter_async_context(sampler)
         place.progress.say("warming up")

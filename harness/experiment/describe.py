@@ -31,7 +31,7 @@ def _machine(prepared: Prepared, machine: Machine | None) -> str:
     if machine is not None:
         rate, bstar = machine.prefill_tokens_per_s, machine.bstar_bytes_per_s
         return f"R = {rate:,.0f} tokens/s (assumed), B* = s R = {bstar / 1e6:,.1f} MB/s"
-    if needs_probe(prepared.experiment):
+    if needs_probe(prepared.experiment, prepared.arms):
         return (
             "R is measured when the run starts; until then bandwidths stay multiples of B* = s R, and the rate of a "
             "match-rho trace is open (--prefill-rate assumes an R)"

@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from harness.errors import ConfigError, HarnessError
 from harness.experiment.arm import arm_stack
 from harness.experiment.engine_model import cache_dir
@@ -49,7 +51,7 @@ def hold(prepared: Prepared, logs: Path, prefill_tokens_per_s: float | None) -> 
     machine = None
     if prefill_tokens_per_s is not None and model.kv_bytes is not None:
         machine = Machine(prefill_tokens_per_s, model.kv_bytes, prepared.workloads.longest_prompt_tokens)
-    asyncio.run(_hold(prepared, logs, machine))
+    uvloop.run(_hold(prepared, logs, machine))
 
 
 async def _hold(prepared: Prepared, logs: Path, machine: Machine | None) -> None:

@@ -1,7 +1,7 @@
 """What the probe measured of this machine, and what follows for links and rates given in multiples of it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.config import Arm, Experiment
@@ -46,8 +46,8 @@ class Machine:
         }
 
 
-def needs_probe(experiment: Experiment) -> bool:
-    """Whether anything in the config is given in multiples of B*, or wants a rate that depends on it."""
-    links = [arm.valkey.link for arm in experiment.arms if arm.valkey is not None and arm.valkey.link is not None]
+def needs_probe(experiment: Experiment, arms: Sequence[Arm]) -> bool:
+    """Whether a link of `arms` is given in multiples of B*, or a workload of the experiment has a rate that needs R."""
+    links = [arm.valkey.link for arm in arms if arm.valkey is not None and arm.valkey.link is not None]
     rates = [workload.trace.rate for workload in experiment.workloads if workload.trace is not None]
     return any(link.bandwidth.bstar is not None for link in links) or "match-rho" in rates

@@ -53,7 +53,7 @@ def prepare(
     _refuse_unknown("workload", workloads, [workload.name for workload in whole.workloads], path)
     experiment = _cut(whole, workloads, repeats, limit)
     model = resolve_model(experiment.engine)
-    if needs_probe(experiment) and model.kv_bytes is None:
+    if needs_probe(experiment, chosen) and model.kv_bytes is None:
         raise ConfigError(
             "B* = s R needs s, and the KV bytes of this model are not known on this machine",
             where=f"{path}: engine.model",

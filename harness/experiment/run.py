@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from harness.client import MonotonicClock
 from harness.config import Arm
 from harness.errors import HarnessError
@@ -45,7 +47,7 @@ def run_experiment(prepared: Prepared, results_dir: Path, progress: Progress) ->
     Raises ConfigError if the stack's packages are missing; nothing has been started then.
     """
     require_engine(prepared)
-    return asyncio.run(_run(prepared, results_dir, progress))
+    return uvloop.run(_run(prepared, results_dir, progress))
 
 
 async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> RunEnd:
@@ -57,7 +59,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
     folder.update(
         {
             "config": str(prepared.path),
-            "spec": prepared.experiment.model_dump(mode="json"),
+            "spec": prepared.experiment.model_copy(update={"arms": prepared.arms}).model_dump(mode="json"),
             "versions": versions(),
             "machine": machine_facts(),
             "model": prepared.model,
@@ -91,7 +93,7 @@ class _Arms:
 
     async def all(self) -> None:
         """Run them. The probe needs an engine without LMCache: such an arm goes first, or one is started for it."""
-        probe = needs_probe(self._prepared.experiment)
+        probe = needs_probe(self._prepared.experiment, self._prepared.arms)
         arms = sorted(self._prepared.arms, key=lambda arm: arm.lmcache is not None)
         if probe and arms[0].lmcache is not None:
             arms.insert(0, Arm(name="probe"))
@@ -128,7 +130,7 @@ class _Arms:
         """What run.json says of the run so far."""
         machine, workloads = self._machine, self._prepared.workloads
         plans: dict[str, Any] = {}
-        if machine is not None or not needs_probe(self._prepared.experiment):
+        if machine is not None or not needs_probe(self._prepared.experiment, self._prepared.arms):
             for workload in self._prepared.experiment.workloads:
                 for repeat in range(self._prepared.experiment.repeats):
                     plan = workloads.plan(workload, repeat, machine)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config import Arm, Experiment, Workload
+from harness.config import Arm, Experiment, TraceReplay, Workload
 from harness.errors import ConfigError
 from harness.experiment.engine_model import EngineModel
 from harness.experiment.machine import Machine
@@ -22,6 +22,14 @@ Hits = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
+class CutTrace:
+    """A trace as a workload wants it: scaled, and the rows of `limit` beside the whole of it."""
+
+    kept: Trace
+    whole: Trace
+
+
+@dataclass(frozen=True, slots=True)
 class Workloads:
     """Everything needed to build the plan of any workload and repeat.
 
@@ -32,7 +40,7 @@ class Workloads:
 
     experiment: Experiment
     prompting: Prompting
-    traces: Mapping[str, Trace]
+    traces: Mapping[str, CutTrace]
     hits: Mapping[tuple[str, int], Hits]
     longest_prompt_tokens: int
     longest_request_tokens: int
@@ -68,7 +76,14 @@ class Workloads:
                 where=f"workload {workload.name}",
                 remedy="give a rate in requests a second, or run where the probe can measure",
             )
-        return machine.remote(remote).rate_for_rho(replay.rho, self._mean_hit_tokens(workload, arm))
+        hit_tokens = self._mean_hit_tokens(workload, arm)
+        if hit_tokens == 0:
+            raise ConfigError(
+                "rate: match-rho: no request of this trace can hit, so no rate gives the remote tier a load",
+                where=f"workload {workload.name}",
+                remedy="prewarm it, keep more rows (limit), or give a rate in requests a second",
+            )
+        return machine.remote(remote).rate_for_rho(replay.rho, hit_tokens)
 
     def rho(self, workload: Workload, arm: Arm, machine: Machine | None, rate_per_s: float | None) -> float | None:
         """lambda n s / B of this workload on this arm's links; None without links, a rate or a measured machine."""
@@ -90,7 +105,11 @@ def granule_tokens(experiment: Experiment, arm: Arm) -> int:
 def read_workloads(experiment: Experiment, base: Path, model: EngineModel, served_model: str) -> Workloads:
     """Read and check every trace of the config. Raises TraceError or ConfigError before anything has been started."""
     prompting = Prompting(served_model, "", model.vocab_low, model.vocab_high)
-    traces = {workload.name: _read(workload, base) for workload in experiment.workloads if workload.trace is not None}
+    traces = {
+        workload.name: _read(workload.trace, base, workload.name)
+        for workload in experiment.workloads
+        if workload.trace is not None
+    }
     granules = {granule_tokens(experiment, arm) for arm in experiment.arms}
     hits: dict[tuple[str, int], Hits] = {}
     prompts, requests = [], []
@@ -104,18 +123,15 @@ def read_workloads(experiment: Experiment, base: Path, model: EngineModel, serve
     return Workloads(experiment, prompting, traces, hits, max(prompts), max(requests))
 
 
-def _read(workload: Workload, base: Path) -> Trace:
-    assert workload.trace is not None  # noqa: S101 - for the type checker; the caller looked
-    trace = read_mooncake(_find(workload.trace.file, base, workload))
-    if workload.trace.limit is not None:
-        trace = limit(trace, workload.trace.limit)
-    return scale_lengths(trace, workload.trace.length_scale)
+def _read(replay: TraceReplay, base: Path, workload: str) -> CutTrace:
+    whole = scale_lengths(read_mooncake(_find(replay.file, base, workload)), replay.length_scale)
+    return CutTrace(whole if replay.limit is None else limit(whole, replay.limit), whole)
 
 
-def _plan(workload: Workload, trace: Trace | None, prompting: Prompting, rate_per_s: float | None) -> Plan:
+def _plan(workload: Workload, trace: CutTrace | None, prompting: Prompting, rate_per_s: float | None) -> Plan:
     if trace is not None:
-        timed = trace if rate_per_s is None else with_rate(trace, rate_per_s)
-        return plan_trace(workload.name, timed, prompting, prewarm=workload.prewarm)
+        timed = trace.kept if rate_per_s is None else with_rate(trace.kept, rate_per_s)
+        return plan_trace(workload.name, timed, prompting, prewarm=workload.prewarm, whole=trace.whole)
     passes = workload.passes
     assert passes is not None  # noqa: S101 - a workload has one or the other (config)
     return plan_passes(
@@ -131,13 +147,13 @@ def _plan(workload: Workload, trace: Trace | None, prompting: Prompting, rate_pe
     )
 
 
-def _find(file: str, base: Path, workload: Workload) -> Path:
+def _find(file: str, base: Path, workload: str) -> Path:
     """A trace's path counts from the working directory, else from the config's folder or the one above it."""
     for folder in (Path(), base, base.parent):
         if (folder / file).is_file():
             return folder / file
     raise ConfigError(
-        f"workload {workload.name}: no such trace: {file}",
+        f"workload {workload}: no such trace: {file}",
         where="trace.file",
         remedy="give a path from here or from the config's folder",
     )

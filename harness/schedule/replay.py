@@ -13,13 +13,14 @@ PREWARM_TAIL_TOKENS = 4
 _Part = tuple[int, int]
 
 
-def plan_trace(name: str, trace: Trace, prompting: Prompting, *, prewarm: bool) -> Plan:
+def plan_trace(name: str, trace: Trace, prompting: Prompting, *, prewarm: bool, whole: Trace | None = None) -> Plan:
     """One open-loop pass named `replay`: each request is due at its arrival, `seq` and `row` in order of arrival.
 
     Equal blocks have equal tokens; what lies behind a row's last block has no id and is its own. With `prewarm`, a pass
     of that name sends every distinct prefix that several requests share, once, one at a time, for one token. The prefix
     of a request is its longest run of leading blocks with which another one starts too; one that starts another is sent
-    with it. A tail of `PREWARM_TAIL_TOKENS` tokens of its own follows each.
+    with it. A tail of `PREWARM_TAIL_TOKENS` tokens of its own follows each. Of a trace cut short, `whole` is the trace
+    before the cut: what is shared there is shared, though only prefixes of the rows left are sent.
     """
     # Ids behind those of the blocks: one for the end of each row, then one for each prewarming request.
     free = 1 + max((block for request in trace.requests for block in request.blocks), default=-1)
@@ -39,7 +40,7 @@ def plan_trace(name: str, trace: Trace, prompting: Prompting, *, prewarm: bool) 
                 body=encode_body(prompting, tokens, request.output_tokens),
             )
         )
-    warm = _prewarm(trace, prompting, free + len(requests)) if prewarm else None
+    warm = _prewarm(trace, whole or trace, prompting, free + len(requests)) if prewarm else None
     return Plan.of(name, (PassPlan("replay", tuple(requests), None),), warm)
 
 
@@ -51,7 +52,7 @@ class _Prefix:
     longer: "dict[int, _Prefix]" = field(default_factory=dict)
 
 
-def _prewarm(trace: Trace, prompting: Prompting, free: int) -> PassPlan:
+def _prewarm(trace: Trace, whole: Trace, prompting: Prompting, free: int) -> PassPlan:
     requests = tuple(
         closed_loop_request(
             prompting,
@@ -60,15 +61,15 @@ def _prewarm(trace: Trace, prompting: Prompting, free: int) -> PassPlan:
             row=row,
             max_tokens=1,
         )
-        for seq, (row, parts) in enumerate(_shared_prefixes(trace))
+        for seq, (row, parts) in enumerate(_shared_prefixes(trace, whole))
     )
     return PassPlan("prewarm", requests, 1)
 
 
-def _shared_prefixes(trace: Trace) -> Iterator[tuple[int, list[_Part]]]:
-    """Each maximal shared prefix with the row of the first request that has it, in order of arrival."""
+def _shared_prefixes(trace: Trace, whole: Trace) -> Iterator[tuple[int, list[_Part]]]:
+    """Each maximal prefix shared in `whole`, with the row of the first request of `trace` that has it, in order."""
     root = _Prefix()
-    for request in trace.requests:
+    for request in whole.requests:
         node = root
         for block in request.blocks:
             node = node.longer.setdefault(block, _Prefix())

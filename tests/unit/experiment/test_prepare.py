@@ -82,7 +82,7 @@ def test_selecting_arms_keeps_the_rate_of_the_whole_experiment(tmp_path: Path) -
     trace = prepared.experiment.workloads[1]
     assert [arm.name for arm in prepared.arms] == ["recompute"]
     assert prepared.workloads.rate_per_s(trace, Machine(9_200.0, 4096, 1300)) is not None
-    assert len(prepared.workloads.traces["trace-16k"].requests) == 20
+    assert len(prepared.workloads.traces["trace-16k"].kept.requests) == 20
 
 
 @pytest.mark.parametrize("kind", ["arms", "workloads"])

@@ -1,0 +1,71 @@
+"""KV from vLLM's cache, from L1 and from four Valkeys gives the answer that computing it gives."""
+
+from collections.abc import Iterator
+
+import pytest
+import valkey
+
+from tests.live.conftest import Kvreplay
+from tests.live.served import CHUNKS_TOKENS, PROMPTS, Answer, Served, agree, up
+
+
+@pytest.fixture(scope="module")
+def four(kvreplay: Kvreplay) -> Iterator[Served]:
+    """Four Valkeys behind an L1 that keeps what it stores."""
+    with up(kvreplay, "valkey-4") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def computed(four: Served, computed_answers: list[Answer]) -> list[Answer]:
+    """Every prompt's answer when all of it is computed; afterwards its KV is stored everywhere."""
+    before = sum(four.stored())
+    answers = [four.ask(prompt) for prompt in range(PROMPTS)]
+    four.until_stored(before + PROMPTS * CHUNKS_TOKENS // 256)
+    computed_answers.extend(answers)
+    return answers
+
+
+def test_different_prompts_get_different_answers(computed: list[Answer]) -> None:
+    """Otherwise nothing here could tell right KV from wrong."""
+    assert len({text for text, _, _ in computed}) == PROMPTS
+    assert all(cached == 0 for _, _, cached in computed)
+
+
+def test_the_engines_own_cache_gives_the_computed_answer(four: Served, computed: list[Answer]) -> None:
+    """The prompt just asked is asked again: its whole blocks come from vLLM's cache."""
+    four.empty_engine()
+    four.empty_l1()
+    answers = []
+    for prompt in range(PROMPTS):
+        four.ask(prompt)
+        answers.append(four.ask(prompt))
+    assert [cached for _, _, cached in answers] == [CHUNKS_TOKENS] * PROMPTS
+    agree(answers, computed)
+
+
+def test_l1_gives_the_computed_answer(four: Served, computed: list[Answer]) -> None:
+    """Engine emptied, every Valkey emptied: what is cached comes from LMCache's host memory."""
+    four.empty_engine()
+    for url in four.state["valkey_urls"]:
+        valkey.Valkey.from_url(url).flushall()
+    answers = [four.ask(prompt) for prompt in range(PROMPTS)]
+    assert [cached for _, _, cached in answers] == [CHUNKS_TOKENS] * PROMPTS
+    agree(answers, computed)
+
+
+def test_four_valkeys_give_the_computed_answer(four: Served, computed: list[Answer]) -> None:
+    """Everything stored anew under other prompts' shadow, engine and L1 emptied: every hit comes from the four."""
+    four.empty_engine()
+    four.empty_l1()
+    for url in four.state["valkey_urls"]:
+        valkey.Valkey.from_url(url).flushall()
+    for prompt in range(PROMPTS):
+        four.ask(prompt)
+    four.until_stored(PROMPTS * CHUNKS_TOKENS // 256)
+    assert sum(count > 0 for count in four.stored()) >= 2, "placement by chunk uses several instances"
+    four.empty_engine()
+    four.empty_l1()
+    answers = [four.ask(prompt) for prompt in range(PROMPTS)]
+    assert [cached for _, _, cached in answers] == [CHUNKS_TOKENS] * PROMPTS
+    agree(answers, computed)

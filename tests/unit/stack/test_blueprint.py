@@ -1,0 +1,119 @@
+"""Promises of harness.stack.blueprint: the command lines of every arm, without starting anything."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.config import Arm, Bandwidth, Engine, Link, LMCache, Valkey
+from harness.stack import Blueprint, Ports, draw
+
+CPU = Engine(backend="vllm-cpu", model="m", kv_cache_tokens=5632, block_size=128, max_model_len=4096)
+LINK = Link.model_construct(bandwidth=Bandwidth(bytes_per_s=1e7), latency=0.002)
+
+
+def _arm(instances: int = 0, *, link: bool = False, policy: str = "skip_l1") -> Arm:
+    remote = Valkey(instances=instances, link=LINK if link else None) if instances else None
+    lmcache = LMCache.model_construct(mode="mp", l1=2**30, store_policy=policy, chunk_size=256)
+    return Arm(name="arm", lmcache=lmcache, valkey=remote)
+
+
+def _draw(engine: Engine, arm: Arm) -> Blueprint:
+    free = range(9000, 9000 + Ports.needed(arm))
+    return draw(engine, arm, model="/models/m", kv_bytes=4096, link_bytes_per_s=1e7, free=free)
+
+
+def _value(argv: tuple[str, ...], flag: str) -> str:
+    return argv[argv.index(flag) + 1]
+
+
+def test_recompute_is_vllm_alone() -> None:
+    """No connector, no other process; the cache is exact: 5,632 tokens are 44 blocks of 128."""
+    blueprint = _draw(CPU, Arm(name="recompute"))
+    (vllm,) = blueprint.commands
+    assert "--kv-transfer-config" not in vllm.argv
+    assert _value(vllm.argv, "--num-gpu-blocks-override") == "44"
+    assert _value(vllm.argv, "--max-model-len") == "4096"
+    assert vllm.env["VLLM_CPU_KVCACHE_SPACE"] == "1"
+
+
+def test_lmcache_talks_to_the_links_and_the_links_to_the_valkeys() -> None:
+    """Every instance sits behind a link of its own; vLLM's connector has the server's port."""
+    blueprint = _draw(CPU, _arm(4, link=True))
+    ports = blueprint.ports
+    assert [command.name for command in blueprint.commands] == [
+        *(f"valkey-{i}" for i in range(4)),
+        "link",
+        "lmcache",
+        "vllm",
+    ]
+    assert blueprint.link is not None
+    assert blueprint.lmcache is not None
+    pairs = [blueprint.link.argv[i + 1] for i, word in enumerate(blueprint.link.argv) if word == "--link"]
+    assert pairs == [f"{a}:{b}" for a, b in zip(ports.links, ports.valkeys, strict=True)]
+    adapter: dict[str, Any] = json.loads(_value(blueprint.lmcache.argv, "--l2-adapter"))
+    assert adapter["adapter_params"]["endpoints"] == [f"127.0.0.1:{port}" for port in ports.links]
+    connector = json.loads(_value(blueprint.vllm.argv, "--kv-transfer-config"))
+    assert connector["kv_connector_extra_config"]["lmcache.mp.port"] == ports.lmcache_zmq
+    assert _value(blueprint.lmcache.argv, "--port") == str(ports.lmcache_zmq)
+
+
+def test_without_a_link_lmcache_talks_to_the_valkeys() -> None:
+    """One instance is the same client as N, so that arms differ in the number only."""
+    blueprint = _draw(CPU, _arm(1))
+    assert blueprint.link is None
+    assert blueprint.lmcache is not None
+    adapter = json.loads(_value(blueprint.lmcache.argv, "--l2-adapter"))
+    assert adapter["type"] == "native_plugin"
+    assert adapter["adapter_params"]["endpoints"] == [f"127.0.0.1:{blueprint.ports.valkeys[0]}"]
+
+
+def test_the_host_arm_has_no_adapter_and_keeps_what_it_stores() -> None:
+    """L1 only: no L2, LMCache's default store policy."""
+    blueprint = _draw(CPU, _arm(policy="default"))
+    assert blueprint.lmcache is not None
+    assert "--l2-adapter" not in blueprint.lmcache.argv
+    assert _value(blueprint.lmcache.argv, "--l2-store-policy") == "default"
+    assert _value(blueprint.lmcache.argv, "--l1-size-gb") == "1"
+
+
+def test_the_cuda_command_line_has_no_cpu_settings_and_the_parallel_sizes() -> None:
+    """The same code drives a GPU build: sizes as flags, nothing of the CPU build in its environment."""
+    engine = Engine(
+        backend="vllm", model="org/name", block_size=16, tensor_parallel=2, prefill_context_parallel=8,
+        extra_args=("--gpu-memory-utilization", "0.9"),
+    )  # fmt: skip
+    vllm = _draw(engine, _arm(8)).vllm
+    assert _value(vllm.argv, "--tensor-parallel-size") == "2"
+    assert _value(vllm.argv, "--prefill-context-parallel-size") == "8"
+    assert "--data-parallel-size" not in vllm.argv
+    assert "--num-gpu-blocks-override" not in vllm.argv
+    assert vllm.argv[-2:] == ("--gpu-memory-utilization", "0.9")
+    assert not any(name.startswith("VLLM_CPU") for name in vllm.env)
+
+
+def test_nothing_leaves_the_machine() -> None:
+    """Telemetry off, every address a loopback one."""
+    for command in _draw(CPU, _arm(2, link=True)).commands:
+        assert "0.0.0.0" not in command.shell()  # noqa: S104
+    vllm = _draw(CPU, _arm(1)).vllm
+    assert (vllm.env["VLLM_NO_USAGE_STATS"], vllm.env["LMCACHE_TRACK_USAGE"]) == ("1", "false")
+
+
+@given(st.integers(1, 64), st.booleans())
+def test_no_two_services_share_a_port(instances: int, link: bool) -> None:
+    """Every port that an arm needs is dealt once."""
+    arm = _arm(instances, link=link)
+    ports = Ports.of(arm, range(Ports.needed(arm)))
+    dealt = [ports.vllm, ports.lmcache_zmq, ports.lmcache_http, *ports.valkeys, *ports.links]
+    assert sorted(dealt) == list(range(Ports.needed(arm)))
+    assert len(ports.valkeys) == len(ports.links) == instances
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_cpu_ranks_have_cores_of_their_own(ranks: int) -> None:
+    """vLLM refuses `auto` for several ranks on one NUMA node."""
+    engine = CPU.model_copy(update={"tensor_parallel": ranks})
+    assert _draw(engine, Arm(name="a")).vllm.env["VLLM_CPU_OMP_THREADS_BIND"] == ("auto" if ranks == 1 else "0|1")
