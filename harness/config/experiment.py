@@ -121,13 +121,15 @@ class TraceReplay(Strict):
     """A timestamped trace, replayed open loop.
 
     `limit` keeps the first rows, `length_scale` scales every length, `rate` sets the mean arrival rate: `recorded`, a
-    number of requests a second, or `match-rho`: the rate at which arm `rho_arm` has load rho = lambda n s / B.
+    number of requests a second, or `match-rho`: the rate at which arm `rho_arm` has load rho = lambda n s / B. `window`
+    then keeps what arrives within a time, so that a slow machine, whose matched rate is low, ends a run too.
     """
 
     file: str
     limit: Annotated[int, Field(ge=1)] | None = None
     length_scale: Ratio = Fraction(1)
     rate: Literal["recorded", "match-rho"] | Annotated[float, Field(gt=0, strict=False)] = "recorded"
+    window: Seconds | None = None
     rho: Annotated[float, Field(gt=0)] = 1.13
     rho_arm: Name | None = None
 

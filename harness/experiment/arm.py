@@ -13,6 +13,7 @@ from harness.client import AiohttpTransport, MonotonicClock
 from harness.collect.lmcache_log import KeyLayout, parse_log
 from harness.collect.sampler import Sampler, Targets
 from harness.config import Arm
+from harness.errors import CollectError
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.facts import versions
 from harness.experiment.halt import Halt
@@ -20,8 +21,9 @@ from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared
 from harness.experiment.progress import Progress
 from harness.experiment.session import ArmSession, RunIdentity
-from harness.experiment.warm_up import probe_machine, warm_up
+from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
+from harness.records import Caveat
 from harness.stack import Ports, RunningStack, attached, draw, free_ports, started
 from harness.store import Journal, RunFolder
 
@@ -39,6 +41,7 @@ class ArmPlace:
     clock: MonotonicClock
     planned: dict[str, int]
     proofs: list[dict[str, Any]]
+    caveats: list[Caveat]
 
 
 @contextlib.asynccontextmanager
@@ -84,7 +87,7 @@ async def run_arm(
         transport = await exits.enter_async_context(AiohttpTransport(stack.url, place.clock))
         session = ArmSession(
             place.identity, arm, index, stack, transport, http, place.clock, place.journal, place.progress, halt,
-            place.planned, place.proofs,
+            place.planned, place.proofs, place.caveats,
         )  # fmt: skip
         exits.callback(_read_log, prepared, session)
         sampler = Sampler(
@@ -93,6 +96,7 @@ async def run_arm(
             now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
             interval_s=_SAMPLE_EVERY_S,
         )
+        exits.callback(_note_gaps, sampler, session)
         await exits.enter_async_context(sampler)
         place.progress.say("warming up")
         known = await warm_up(session, prepared.workloads)
@@ -104,7 +108,9 @@ async def run_arm(
             for repeat in range(prepared.experiment.repeats):
                 plan = prepared.workloads.plan(workload, repeat, machine)
                 place.progress.say(f"{workload.name}: making the caches cold, and proving it")
-                await make_cold(session, known, workload.name, repeat)
+                await make_cold(
+                    session, known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
+                )
                 if plan.prewarm is not None:
                     place.progress.say(f"{workload.name}: prewarming")
                     await make_warm(session, plan, granule_tokens(prepared.experiment, arm), repeat)
@@ -139,23 +145,37 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
     )
 
 
+def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
+    """Say which servers did not answer a scrape."""
+    for instance, count in sampler.gaps.items():
+        text = f"{session.arm.name}: {count} samples of {instance} are missing: it did not answer in time"
+        session.caveats.append(Caveat("sampling_gaps", text))
+
+
 def _read_log(prepared: Prepared, session: ArmSession) -> None:
-    """Put what LMCache's log says into the journal; its own trouble never hides what was measured."""
+    """Put what LMCache's log says into the journal; one that cannot be read is a caveat and costs nothing measured."""
     log, lmcache = session.stack.lmcache_log, session.arm.lmcache
     if log is None or lmcache is None:
         return
     ranks = prepared.experiment.engine.tensor_parallel
     kv_bytes = prepared.model.kv_bytes
     per_key = None if kv_bytes is None else kv_bytes * lmcache.chunk_size // ranks
-    with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        events = parse_log(
-            lines,
-            arm=session.arm.name,
-            repeat=0,
-            instance="lmcache",
-            file=log.name,
-            version=versions().get("lmcache", ""),
-            layout=KeyLayout(lmcache.chunk_size, ranks, per_key),
-        )
+    ours = bool(session.stack.processes)  # of an attached server the version is not known, only its lines are
+    try:
+        with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            events = parse_log(
+                lines,
+                arm=session.arm.name,
+                repeat=0,
+                instance="lmcache",
+                file=log.name,
+                version=versions().get("lmcache", "") if ours else "unknown",
+                layout=KeyLayout(lmcache.chunk_size, ranks, per_key),
+                require_known=ours,
+            )
+    except (CollectError, OSError) as error:
+        text = f"{session.arm.name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
+        session.caveats.append(Caveat("lmcache_log", text, "the log is whole in the run folder"))
+        return
     session.journal.extend(events)
     session.journal.flush()

@@ -13,13 +13,18 @@ from harness.schedule import PassPlan, Plan, PlannedRequest
 _RESET_TRIES = 50
 
 
-async def make_cold(session: ArmSession, known: PlannedRequest, workload: str, repeat: int) -> None:
+async def make_cold(
+    session: ArmSession, known: PlannedRequest, canary: PlannedRequest, workload: str, repeat: int
+) -> None:
     """Empty every cache of the arm and prove it with `known`, a prompt that was in them before.
 
-    Attached servers belong to somebody: nothing of theirs is emptied, and the proof says so.
+    Attached servers belong to somebody: nothing of theirs is emptied. There the proof is `canary`, a prompt that every
+    run of this seed, workload and repeat sends and nobody else: where it is not cached, none of the workload is.
     """
     if not session.stack.processes:
-        _note(session, workload, repeat, kind="cold", proved=False, detail="attached servers are not emptied")
+        cached = await _cached_tokens(session, canary, workload, repeat)
+        detail = f"a prompt that every run with this seed sends: {cached} cached tokens"
+        _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail)
         return
     await session.idle()
     await _empty_engine(session)

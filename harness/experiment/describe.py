@@ -43,12 +43,15 @@ def _workload(prepared: Prepared, workload: Workload, machine: Machine | None) -
     known = machine is not None or workload.trace is None or workload.trace.rate != "match-rho"
     timed = workload
     if workload.trace is not None and not known:
-        timed = workload.model_copy(update={"trace": workload.trace.model_copy(update={"rate": "recorded"})})
+        open_times = {"rate": "recorded", "window": None}
+        timed = workload.model_copy(update={"trace": workload.trace.model_copy(update=open_times)})
     plan = prepared.workloads.plan(timed, 0, machine)
     facts = {name: value for name, value in asdict(describe(plan)).items() if value not in (None, 0)}
     if not known:
         for name in ("span_s", "rate_per_s"):
             facts[name] = "set by the probe (match-rho)"
+        if workload.trace is not None and workload.trace.window is not None:
+            facts["window_s"] = f"{workload.trace.window:g}: later requests are left out"
     arms = {arm.name: _on_arm(prepared, workload, arm, machine, known=known) for arm in prepared.arms}
     return {"name": workload.name, **facts, "plan_hash": plan.hash if known else "set by the probe", "arms": arms}
 

@@ -5,7 +5,7 @@ import contextlib
 import secrets
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
 from harness.experiment.session import RunIdentity
+from harness.records import Caveat
 from harness.store import Journal, RunFolder, Status, consolidate
 
 
@@ -66,7 +67,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         }
     )
     with Journal(folder.path, run_id) as journal:
-        place = ArmPlace(identity, folder, journal, progress, clock, {}, [])
+        place = ArmPlace(identity, folder, journal, progress, clock, {}, [], [])
         run = _Arms(prepared, place)
         try:
             with _signals(run):
@@ -143,7 +144,7 @@ class _Arms:
             "planned": self._place.planned,
             "state_proofs": self._place.proofs,
             "failures": [{"what": e.what, "where": e.where, "remedy": e.remedy} for e in self.failures],
-            "caveats": [{"kind": "arm_failed", "text": error.what, "remedy": error.remedy} for error in self.failures],
+            "caveats": [asdict(caveat) for caveat in (*self._place.caveats, *map(_failed, self.failures))],
         }
 
     def _arm_facts(self, arm: Arm) -> dict[str, Any]:
@@ -170,6 +171,10 @@ class _Arms:
         if arm.name == "probe" and arm not in prepared.experiment.arms:
             prepared = prepared.for_probe(arm)
         return await run_arm(prepared, arm, self._place, self._halt, self._machine, probe=probe)
+
+
+def _failed(error: HarnessError) -> Caveat:
+    return Caveat("arm_failed", error.what, error.remedy)
 
 
 @contextlib.contextmanager

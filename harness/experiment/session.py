@@ -13,7 +13,7 @@ from harness.collect.vllm_metrics import until_idle
 from harness.config import Arm
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
-from harness.records import Cell, PassCounters, PassRecord, RequestRecord
+from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord
 from harness.schedule import PassPlan
 from harness.stack import RunningStack
 from harness.store import Journal
@@ -34,7 +34,10 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ArmSession:
-    """A running arm: its stack, and where its records go. `index` is its place in the config; `planned` fills up."""
+    """A running arm: its stack, and where its records go. `index` is its place in the config.
+
+    `planned` (requests by arm/workload/pass/repeat), `proofs` and `caveats` fill up as it runs.
+    """
 
     identity: RunIdentity
     arm: Arm
@@ -48,6 +51,7 @@ class ArmSession:
     halt: Halt
     planned: dict[str, int]
     proofs: list[dict[str, Any]]
+    caveats: list[Caveat]
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
     async def send(

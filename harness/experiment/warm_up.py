@@ -42,6 +42,13 @@ async def warm_up(session: ArmSession, workloads: Workloads) -> PlannedRequest:
     return requests[-1]
 
 
+def canary(workloads: Workloads, workload: str, repeat: int) -> PlannedRequest:
+    """A prompt that every run of this seed, workload and repeat sends, as long as the longest; see make_cold."""
+    prompting = workloads.salted(f"canary/{workloads.experiment.seed}/{workload}/{repeat}")
+    plan = plan_passes("canary", 1, workloads.longest_prompt_tokens - 1, 1, 1, ("first",), 1, prompting)
+    return plan.passes[0].requests[0]
+
+
 async def probe_machine(session: ArmSession, workloads: Workloads, kv_bytes_per_token: int) -> Machine:
     """Measure R on an engine without LMCache: the median TTFT of cold prompts, one at a time, as long as the longest.
 

@@ -15,7 +15,7 @@ from harness.schedule.tokens import Prompting
 from harness.sim.infinite import infinite_cache_hits
 from harness.trace import Trace
 from harness.trace.mooncake import read_mooncake
-from harness.trace.transform import limit, scale_lengths, with_rate
+from harness.trace.transform import limit, scale_lengths, window, with_rate
 
 Hits = Mapping[tuple[str, int], int]
 """By (pass, seq): the most any cache could hit, in tokens."""
@@ -51,7 +51,9 @@ class Workloads:
         Raises ConfigError where the rate depends on a machine that was not measured.
         """
         salt = f"{self.experiment.seed}/{workload.name}/{repeat}"
-        return _plan(workload, self.traces.get(workload.name), self.salted(salt), self.rate_per_s(workload, machine))
+        rate = self.rate_per_s(workload, machine)
+        within_s = workload.trace.window if workload.trace is not None else None
+        return _plan(workload, self.traces.get(workload.name), self.salted(salt), rate, within_s)
 
     def salted(self, salt: str) -> Prompting:
         """How prompts are made of ids, under another salt."""
@@ -114,7 +116,7 @@ def read_workloads(experiment: Experiment, base: Path, model: EngineModel, serve
     hits: dict[tuple[str, int], Hits] = {}
     prompts, requests = [], []
     for workload in experiment.workloads:
-        plan = _plan(workload, traces.get(workload.name), prompting, None)
+        plan = _plan(workload, traces.get(workload.name), prompting, None, None)
         for granule in granules:
             hits[workload.name, granule] = infinite_cache_hits(plan.passes, granule, plan.prewarm)
         for part in (*plan.passes, *((plan.prewarm,) if plan.prewarm else ())):
@@ -128,9 +130,17 @@ def _read(replay: TraceReplay, base: Path, workload: str) -> CutTrace:
     return CutTrace(whole if replay.limit is None else limit(whole, replay.limit), whole)
 
 
-def _plan(workload: Workload, trace: CutTrace | None, prompting: Prompting, rate_per_s: float | None) -> Plan:
+def _plan(
+    workload: Workload,
+    trace: CutTrace | None,
+    prompting: Prompting,
+    rate_per_s: float | None,
+    within_s: float | None,
+) -> Plan:
     if trace is not None:
         timed = trace.kept if rate_per_s is None else with_rate(trace.kept, rate_per_s)
+        if within_s is not None:
+            timed = window(timed, round(within_s * 1e6))
         return plan_trace(workload.name, timed, prompting, prewarm=workload.prewarm, whole=trace.whole)
     passes = workload.passes
     assert passes is not None  # noqa: S101 - a workload has one or the other (config)

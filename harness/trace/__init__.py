@@ -4,7 +4,7 @@ from harness.trace.make import SHIPPED, MakeSpec, make_trace, sidecar_of
 from harness.trace.mooncake import read_mooncake
 from harness.trace.request import Trace, TraceRequest
 from harness.trace.sidecar import Sidecar, read_sidecar, sidecar_path
-from harness.trace.transform import limit, rate, scale_lengths, with_rate
+from harness.trace.transform import limit, rate, scale_lengths, window, with_rate
 from harness.trace.write import write_trace
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "scale_lengths",
     "sidecar_of",
     "sidecar_path",
+    "window",
     "with_rate",
     "write_trace",
 ]

@@ -15,6 +15,14 @@ def limit(trace: Trace, n: int) -> Trace:
     return replace(trace, requests=trace.requests[:n])
 
 
+def window(trace: Trace, span_us: int) -> Trace:
+    """The requests that arrive within `span_us` of the first one, itself included. Raises TraceError below 0."""
+    if span_us < 0:
+        raise TraceError(f"window is {span_us} us", where=trace.source, remedy="give a time of zero or above")
+    end_us = trace.requests[0].arrival_us + span_us
+    return replace(trace, requests=tuple(one for one in trace.requests if one.arrival_us <= end_us))
+
+
 def rate(trace: Trace) -> float:
     """Mean arrival rate in requests a second: (n - 1) / (last arrival - first arrival), n - 1 being the gaps seen.
 

@@ -62,8 +62,19 @@ def test_match_rho_gives_the_paper_dimensionless_load(laptop: Prepared) -> None:
         assert one == pytest.approx(1.13)
         assert four == pytest.approx(1.13 * 0.34 / 4.24)
         assert arrivals * 1280 / rate == pytest.approx(1.13 * 0.34)
-        planned = describe(laptop.workloads.plan(trace, 0, machine)).rate_per_s
+        everything = trace.model_copy(update={"trace": trace.trace.model_copy(update={"window": None})})  # type: ignore[union-attr]
+        planned = describe(laptop.workloads.plan(everything, 0, machine)).rate_per_s
         assert planned == pytest.approx(arrivals, rel=1e-4)
+
+
+def test_the_window_cuts_a_slow_machine_short_and_a_fast_one_not(laptop: Prepared) -> None:
+    """Two minutes of arrivals at the matched rate: all 200 at R = 9,200, fewer at 2,000, none of them moved."""
+    trace = laptop.experiment.workloads[1]
+    fast, slow = (laptop.workloads.plan(trace, 0, Machine(rate, 4096, 1300)).passes[0] for rate in (9_200.0, 2_000.0))
+    assert len(fast.requests) == 200
+    assert 50 < len(slow.requests) < 90
+    assert all((one.due_ns or 0) <= 120e9 for one in slow.requests)
+    assert [one.row for one in slow.requests] == [one.row for one in fast.requests][: len(slow.requests)]
 
 
 def test_repeats_share_lengths_but_no_prompt(laptop: Prepared) -> None:

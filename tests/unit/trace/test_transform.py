@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import TraceError
-from harness.trace import MakeSpec, Trace, TraceRequest, limit, make_trace, rate, scale_lengths, with_rate
+from harness.trace import MakeSpec, Trace, TraceRequest, limit, make_trace, rate, scale_lengths, window, with_rate
 
 SMALL = make_trace(MakeSpec(requests=30, prefixes=4, prefix_tokens=1024))
 
@@ -29,6 +29,16 @@ def test_limit_keeps_the_first() -> None:
     assert limit(SMALL, 99) == SMALL
     with pytest.raises(TraceError, match="limit is 0"):
         limit(SMALL, 0)
+
+
+def test_window_keeps_what_arrives_in_time() -> None:
+    """The window counts from the first request and holds its own end; the first is always in it."""
+    trace = at(5, 500_000, 1_000_005, 2_000_000)
+    assert [one.row for one in window(trace, 1_000_000).requests] == [0, 1, 2]
+    assert window(trace, 10_000_000) == trace
+    assert [one.row for one in window(trace, 0).requests] == [0]
+    with pytest.raises(TraceError, match="window is -1 us"):
+        window(trace, -1)
 
 
 def test_rate_counts_gaps() -> None:
