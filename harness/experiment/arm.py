@@ -11,7 +11,7 @@ import httpx
 
 from harness.client import AiohttpTransport, MonotonicClock
 from harness.collect.lmcache_log import KeyLayout, parse_log
-from harness.collect.sampler import Sampler, Targets
+from harness.collect.sampler import Sampler, Targets, sampling
 from harness.config import Arm
 from harness.errors import CollectError
 from harness.experiment.cache_state import make_cold, make_warm
@@ -90,14 +90,14 @@ async def run_arm(
             place.planned, place.proofs, place.caveats,
         )  # fmt: skip
         exits.callback(_read_log, prepared, session)
-        sampler = Sampler(
+        samples = sampling(
             _targets(stack),
-            place.journal.extend,
+            session.samples.extend,
             now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
             interval_s=_SAMPLE_EVERY_S,
         )
-        exits.callback(_note_gaps, sampler, session)
-        await exits.enter_async_context(sampler)
+        exits.callback(session.keep_samples)
+        exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
         place.progress.say("warming up")
         known = await warm_up(session, prepared.workloads)
         if probe and prepared.model.kv_bytes is not None:

@@ -1,6 +1,7 @@
 """One arm while it runs: what every step of it needs, and the one way passes are sent."""
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,13 +14,14 @@ from harness.collect.vllm_metrics import until_idle
 from harness.config import Arm
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
-from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord
+from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
 from harness.schedule import PassPlan
 from harness.stack import RunningStack
 from harness.store import Journal
 
 _IDLE_S = 900.0  # an overloaded arm drains its backlog; anything longer is a hang
 _SETTLE_S = 300.0
+_FLUSH_EVERY_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class ArmSession:
     planned: dict[str, int]
     proofs: list[dict[str, Any]]
     caveats: list[Caveat]
+    samples: deque[ServerSample] = field(default_factory=deque)
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
     async def send(
@@ -73,9 +76,14 @@ class ArmSession:
         key = f"{self.arm.name}/{workload}/{plan.name}/{repeat}"
         self.planned[key] = self.planned.get(key, 0) + len(plan.requests)
 
+        flushed = [self.clock.now_ns()]
+
         def keep(record: RequestRecord) -> None:
             predicted = None if hits is None else hits.get((plan.name, record.seq))
             self.journal.append(replace(record, predicted_cached_tokens=predicted))
+            if self.clock.now_ns() - flushed[0] > _FLUSH_EVERY_NS:
+                self.journal.flush()
+                flushed[0] = self.clock.now_ns()
             self.progress.done(record)
 
         self.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
@@ -90,7 +98,7 @@ class ArmSession:
                 stop=self.halt.event,
             )
         finally:
-            self.journal.flush()
+            self.keep_samples()
             self.progress.end()
         self.halt.check()
         return records
@@ -110,6 +118,12 @@ class ArmSession:
             PassRecord(self.arm.name, workload, plan.name, repeat, len(plan.requests), duration_s, gained)
         )
         return records
+
+    def keep_samples(self) -> None:
+        """Journal what the sampling thread has put into `samples`, while nothing is being sent; then flush."""
+        while self.samples:
+            self.journal.append(self.samples.popleft())
+        self.journal.flush()
 
     async def idle(self) -> PassCounters:
         """Wait until nothing runs and no store is on its way any more; the counters then."""

@@ -55,9 +55,11 @@ class ShardedValkey:
         self._next_id = 1
         self._open: dict[int, Batch] = {}
         self._completed: list[Completion] = []
-        self._instances = [Instance(endpoint, workers_per_instance, self._share_finished) for endpoint in endpoints]
+        self._values = [Instance(endpoint, workers_per_instance, self._share_finished) for endpoint in endpoints]
+        # Lookups have a connection of their own: one that waited behind megabytes of stores would hold up a prefill.
+        self._lookups = [Instance(endpoint, 1, self._share_finished) for endpoint in endpoints]
         self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        for instance in self._instances:
+        for instance in (*self._values, *self._lookups):
             instance.start()
 
     def event_fd(self) -> int:
@@ -98,9 +100,9 @@ class ShardedValkey:
                 return
             self._closed = True
             os.close(self._event_fd)
-        for instance in self._instances:
+        for instance in (*self._values, *self._lookups):
             instance.close()
-        for instance in self._instances:
+        for instance in (*self._values, *self._lookups):
             instance.join(_JOIN_TIMEOUT_S)
         with self._lock:
             for batch in list(self._open.values()):
@@ -123,12 +125,13 @@ class ShardedValkey:
         self, batch: Batch, keys: Sequence[str], values: Sequence[memoryview] | None
     ) -> list[tuple[Instance, Share]]:
         """The batch by instance; one that moves values is dealt to all workers of an instance."""
-        homes: list[list[int]] = [[] for _ in self._instances]
+        instances = self._lookups if values is None else self._values
+        homes: list[list[int]] = [[] for _ in instances]
         for position, key in enumerate(keys):
             homes[instance_of(key, len(homes), self._placement)].append(position)
         shares = []
-        for instance, positions in zip(self._instances, homes, strict=True):
-            for hand in dealt(positions, 1 if values is None else instance.workers):
+        for instance, positions in zip(instances, homes, strict=True):
+            for hand in dealt(positions, instance.workers):
                 requests = [
                     Request(batch.operation, keys[i].encode(), None if values is None else values[i]) for i in hand
                 ]

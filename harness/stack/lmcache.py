@@ -12,6 +12,9 @@ from harness.stack.process import Command
 READY_DEADLINE_S = 180.0
 _GIB = 2**30
 _WORKERS_PER_INSTANCE = 2
+# LMCache itself gives a message to its server 300 s: a shorter deadline of ours would turn an overloaded link, which is
+# what a run may want to see, into misses.
+_DEADLINE_S = 300.0
 _PREFETCH_MAX_IN_FLIGHT = 8  # LMCache's default, written out because it bounds the loads that run at once
 
 
@@ -47,6 +50,7 @@ def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:
             "endpoints": list(endpoints),
             "placement": valkey.placement,
             "workers_per_instance": _WORKERS_PER_INSTANCE,
+            "deadline_s": _DEADLINE_S,
         },
     }
 

@@ -109,16 +109,25 @@ class Process:
         self._remove_segments()
 
     async def _end_session(self, patience_s: float = 3.0) -> None:
-        """Members that outlive their leader get a moment, SIGTERM, another moment, then SIGKILL."""
+        """Members that outlive their leader get a moment, SIGTERM, another moment, then SIGKILL.
+
+        What is stopped first can map no further segment between the last look at its memory and its end.
+        """
         for number in (signal.SIGTERM, signal.SIGKILL):
             for _ in range(int(patience_s / _POLL_S)):
-                members = session_members(self.pid)
-                if not members:
+                if not session_members(self.pid):
                     return
+                self.note_segments()
                 await asyncio.sleep(_POLL_S)
-            for pid in session_members(self.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
+            if number is signal.SIGKILL:
+                self._signal_session(signal.SIGSTOP)
+                self.note_segments()
+            self._signal_session(number)
+
+    def _signal_session(self, number: signal.Signals) -> None:
+        for pid in session_members(self.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _remove_segments(self) -> None:
         for segment in self._segments:
