@@ -43,7 +43,13 @@ def up(
     logs.mkdir(parents=True)
     with (logs / "holder.log").open("wb") as log:
         holder = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    print(json.dumps(_wait(holder, logs / "holder.log"), indent=2))
+    try:
+        state = _wait(holder, logs / "holder.log")
+    except KeyboardInterrupt:
+        holder.terminate()
+        holder.wait()
+        raise
+    print(json.dumps(state, indent=2))
 
 
 def down() -> None:

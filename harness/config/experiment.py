@@ -62,10 +62,13 @@ class Engine(Strict):
 
 
 class LMCache(Strict):
-    """LMCache beside the engine, in its multiprocess mode. `l1` is its host tier; `skip_l1` keeps hits out of it."""
+    """LMCache beside the engine, in its multiprocess mode.
+
+    `l1` is its host tier, 1 GiB or more (LMCache takes whole GiB to begin with); `skip_l1` keeps hits out of it.
+    """
 
     mode: Literal["mp"] = "mp"
-    l1: Bytes
+    l1: Annotated[Bytes, Field(ge=2**30)]
     store_policy: Literal["default", "skip_l1"] = "default"
     chunk_size: Annotated[int, Field(gt=0)] = 256
 

@@ -27,7 +27,7 @@ def command(
         *(sys.executable, "-m", "lmcache.cli.main", "server"),
         *("--host", "localhost", "--port", str(zmq_port)),
         *("--http-host", "127.0.0.1", "--http-port", str(http_port)),
-        *("--l1-size-gb", l1_gib, "--l1-init-size-gb", l1_gib),
+        *("--l1-size-gb", l1_gib, "--l1-init-size-gb", str(lmcache.l1 // _GIB)),
         *("--eviction-policy", "LRU", "--chunk-size", str(lmcache.chunk_size)),
         *("--max-workers", "2", "--l2-store-policy", lmcache.store_policy),
         *("--l2-prefetch-max-in-flight", str(_PREFETCH_MAX_IN_FLIGHT)),

@@ -2,8 +2,9 @@
 
 import json
 import math
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +64,24 @@ def _environment(engine: Engine, kv_bytes: int) -> dict[str, str]:
         "LMCACHE_TRACK_USAGE": "false",
     }
     if engine.backend == "vllm-cpu":
+        cores = sorted(os.sched_getaffinity(0))
         env |= {
             "HF_HUB_OFFLINE": "1",
             "VLLM_CPU_KVCACHE_SPACE": str(kv_space_gib(engine, kv_bytes)),
-            "VLLM_CPU_OMP_THREADS_BIND": "auto"
-            if engine.tensor_parallel == 1
-            else "|".join(str(rank) for rank in range(engine.tensor_parallel)),
+            "VLLM_CPU_OMP_THREADS_BIND": omp_binding(engine.tensor_parallel, cores),
         }
     return env
+
+
+def omp_binding(ranks: int, cores: Sequence[int]) -> str:
+    """VLLM_CPU_OMP_THREADS_BIND: equal groups of cores, one a rank; one core is left to all else if there are enough.
+
+    `auto` would give an engine with a KV connector other cores than one without: it reserves one more for it, and on
+    two cores then takes both (vLLM 0.31, ompmultiprocessing.py). Arms could not be compared.
+    """
+    each = max((len(cores) - 1) // ranks, 1)
+    groups = [cores[rank * each : (rank + 1) * each] or cores[-1:] for rank in range(ranks)]
+    return "|".join(",".join(str(core) for core in group) for group in groups)
 
 
 def kv_space_gib(engine: Engine, kv_bytes: int) -> int:

@@ -58,7 +58,17 @@ class Served:
 
     def stored(self) -> list[int]:
         """Keys in each Valkey."""
-        return [valkey.Valkey.from_url(url).dbsize() for url in self.state["valkey_urls"]]
+        counts = []
+        for url in self.state["valkey_urls"]:
+            with valkey.Valkey.from_url(url) as instance:
+                counts.append(instance.dbsize())
+        return counts
+
+    def empty_valkeys(self) -> None:
+        """Every instance."""
+        for url in self.state["valkey_urls"]:
+            with valkey.Valkey.from_url(url) as instance:
+                instance.flushall()
 
     def until_stored(self, keys: int) -> None:
         """LMCache stores behind the engine's back: wait until that many keys are there."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-import valkey
 
 from tests.live.conftest import Kvreplay
 from tests.live.served import CHUNKS_TOKENS, PROMPTS, Answer, Served, agree, up
@@ -44,25 +43,28 @@ def test_the_engines_own_cache_gives_the_computed_answer(four: Served, computed:
     agree(answers, computed)
 
 
+def _store_anew(four: Served) -> None:
+    """Every cache emptied, every prompt computed again: its KV is then in the engine, in L1 and in the Valkeys."""
+    four.empty_engine()
+    four.empty_l1()
+    four.empty_valkeys()
+    assert [four.ask(prompt)[2] for prompt in range(PROMPTS)] == [0] * PROMPTS
+    four.until_stored(PROMPTS * CHUNKS_TOKENS // 256)
+
+
 def test_l1_gives_the_computed_answer(four: Served, computed: list[Answer]) -> None:
     """Engine emptied, every Valkey emptied: what is cached comes from LMCache's host memory."""
+    _store_anew(four)
     four.empty_engine()
-    for url in four.state["valkey_urls"]:
-        valkey.Valkey.from_url(url).flushall()
+    four.empty_valkeys()
     answers = [four.ask(prompt) for prompt in range(PROMPTS)]
     assert [cached for _, _, cached in answers] == [CHUNKS_TOKENS] * PROMPTS
     agree(answers, computed)
 
 
 def test_four_valkeys_give_the_computed_answer(four: Served, computed: list[Answer]) -> None:
-    """Everything stored anew under other prompts' shadow, engine and L1 emptied: every hit comes from the four."""
-    four.empty_engine()
-    four.empty_l1()
-    for url in four.state["valkey_urls"]:
-        valkey.Valkey.from_url(url).flushall()
-    for prompt in range(PROMPTS):
-        four.ask(prompt)
-    four.until_stored(PROMPTS * CHUNKS_TOKENS // 256)
+    """Engine and L1 emptied: every hit comes from the four, which all hold some of it."""
+    _store_anew(four)
     assert sum(count > 0 for count in four.stored()) >= 2, "placement by chunk uses several instances"
     four.empty_engine()
     four.empty_l1()

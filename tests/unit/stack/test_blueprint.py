@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.config import Arm, Bandwidth, Engine, Link, LMCache, Valkey
 from harness.stack import Blueprint, Ports, draw
+from harness.stack.vllm import omp_binding
 
 CPU = Engine(backend="vllm-cpu", model="m", kv_cache_tokens=5632, block_size=128, max_model_len=4096)
 LINK = Link.model_construct(bandwidth=Bandwidth(bytes_per_s=1e7), latency=0.002)
@@ -112,8 +113,22 @@ def test_no_two_services_share_a_port(instances: int, link: bool) -> None:
     assert len(ports.valkeys) == len(ports.links) == instances
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_cpu_ranks_have_cores_of_their_own(ranks: int) -> None:
-    """vLLM refuses `auto` for several ranks on one NUMA node."""
-    engine = CPU.model_copy(update={"tensor_parallel": ranks})
-    assert _draw(engine, Arm(name="a")).vllm.env["VLLM_CPU_OMP_THREADS_BIND"] == ("auto" if ranks == 1 else "0|1")
+@pytest.mark.parametrize(
+    ("ranks", "cores", "binding"),
+    [
+        (1, [0, 1], "0"),
+        (2, [0, 1], "0|1"),
+        (1, [2, 3, 6, 7], "2,3,6"),
+        (2, [0, 1, 2, 3, 4], "0,1|2,3"),
+        (1, [5], "5"),
+    ],
+)
+def test_ranks_have_cores_of_their_own_and_leave_one(ranks: int, cores: list[int], binding: str) -> None:
+    """Equal groups; the last core serves LMCache, Valkey and the client where there is one to spare."""
+    assert omp_binding(ranks, cores) == binding
+
+
+def test_arms_with_and_without_lmcache_compute_on_the_same_cores() -> None:
+    """vLLM's own choice differs between the two: it would compare engines of different size."""
+    plain, remote = (_draw(CPU, arm).vllm.env for arm in (Arm(name="a"), _arm(1)))
+    assert plain["VLLM_CPU_OMP_THREADS_BIND"] == remote["VLLM_CPU_OMP_THREADS_BIND"] != "auto"
