@@ -66,7 +66,7 @@ def down() -> None:
             raise StackError(
                 f"the stack does not stop within {_STOP_S:.0f} s", where=f"pid {running['pid']}", remedy="kill that pid"
             )
-        time.sleep(0.2)
+        time.sleep(1.0)
     print(f"arm {running['arm']} is down")
 
 
@@ -82,4 +82,4 @@ def _wait(holder: "subprocess.Popen[bytes]", log: Path) -> dict[str, Any]:
         if state.get("step", step) != step:
             step = state["step"]
             print(step, file=sys.stderr, flush=True)
-        time.sleep(0.2)
+        time.sleep(1.0)

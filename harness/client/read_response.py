@@ -21,7 +21,7 @@ class Answer:
     """Facts of one response. Times are the clock's (ns); what the server did not say is None.
 
     `outcome` is ok, http_error or truncated; `error` says why it is not ok. A chunk is an event with non-empty text:
-    the first is the first token, and `chunk_ns` has the time of each.
+    the first is the first token, and `chunk_ns` has the time of each; `text` is all of them together.
     """
 
     outcome: Outcome
@@ -30,6 +30,7 @@ class Answer:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    text: str | None = None
 
     @property
     def first_token_ns(self) -> int | None:
@@ -59,6 +60,7 @@ def read_answer(status: int | None, chunks: Sequence[tuple[int, bytes]]) -> Answ
 
 def _read_stream(events: list[Event]) -> Answer:
     chunk_ns: list[int] = []
+    texts: list[str] = []
     usage: dict[str, Any] = {}
     finish: str | None = None
     error: str | None = None
@@ -72,8 +74,9 @@ def _read_stream(events: list[Event]) -> Answer:
             error = error or _body_error(event.data) or "an empty event"
             continue
         for choice in _choices(message):
-            if choice.get("text"):
+            if text := choice.get("text"):
                 chunk_ns.append(event.t_ns)
+                texts.append(str(text))
             finish = choice.get("finish_reason") or finish
         usage = _child(message, "usage") or usage
     if error is None and finish in _FAILED_FINISH:
@@ -86,6 +89,7 @@ def _read_stream(events: list[Event]) -> Answer:
         _count(usage, "prompt_tokens"),
         _count(usage, "completion_tokens"),
         _count(_child(usage, "prompt_tokens_details"), "cached_tokens"),
+        "".join(texts) or None,
     )
 
 

@@ -77,6 +77,7 @@ def _record(
         prompt_tokens=answer.prompt_tokens,
         completion_tokens=answer.completion_tokens,
         cached_tokens=answer.cached_tokens,
+        output_text=answer.text,
         status=seen.status,
         error=error,
     )

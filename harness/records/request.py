@@ -46,6 +46,7 @@ class RequestRecord:
     `due_ns` is when the plan wanted it sent, `sent_ns` when it was, `first_token_ns` when the bytes of the first
     non-empty token arrived, `last_token_ns` the same for the last token, `done_ns` when the stream ended.
     `chunk_ns` has one time per event that carried text. `cached_tokens` is the server's own word (local + external).
+    `output_text` is the answer: equal prompts answered from any cache must have equal ones, but for rounding.
     """
 
     cell: Cell
@@ -74,6 +75,7 @@ class RequestRecord:
     queue_ms: float | None = None
     load_ms: float | None = None
     recompute_ms: float | None = None
+    output_text: str | None = None
 
     @property
     def request_id(self) -> str:

@@ -30,6 +30,7 @@ REQUESTS = pa.schema(
         ("status", _I),
         ("error", _S),
         *_columns(_F, "queue_ms load_ms recompute_ms"),
+        ("output_text", _S),
     ]
 )
 

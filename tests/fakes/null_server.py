@@ -50,6 +50,7 @@ class NullServer:
     behaviour: Behaviour = field(default_factory=Behaviour)
     url: str = ""
     arrivals: list[Arrival] = field(default_factory=list)
+    running: int = 0
     _server: asyncio.Server | None = None
     _connections: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -86,10 +87,17 @@ class NullServer:
                     name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
                 }
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
+                if head[0].startswith("GET "):
+                    writer.write(_page(head[0].split(" ")[1], self.running))
+                    continue
                 arrival = Arrival(headers.get("x-request-id", ""), headers, time.perf_counter_ns())
                 self.arrivals.append(arrival)
                 request = json.loads(body) if head[0].startswith("POST /v1/completions ") else None
-                goes_on = await _Reply(writer, arrival, self.behaviour).give(request)
+                self.running += 1
+                try:
+                    goes_on = await _Reply(writer, arrival, self.behaviour).give(request)
+                finally:
+                    self.running -= 1
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
@@ -161,6 +169,13 @@ class _Reply:
     def _plain(self, status: str, body: bytes) -> None:
         head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         self.writer.write(head.encode() + body)
+
+
+def _page(path: str, running: int) -> bytes:
+    """/health, and of vLLM's /metrics the two gauges that say whether it is idle."""
+    gauges = f"vllm:num_requests_running {running}\nvllm:num_requests_waiting 0\n".encode()
+    body = gauges if path == "/metrics" else b"{}"
+    return b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
 
 
 def _token(finish: str | None) -> dict[str, object]:

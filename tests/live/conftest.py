@@ -83,12 +83,6 @@ def kvreplay(cache_home: Path) -> Iterator[Kvreplay]:
     assert segments() - before == set()
 
 
-@pytest.fixture(scope="session")
-def computed_answers() -> list[Any]:
-    """What the first stack of the session computed, for the others to be compared with."""
-    return []
-
-
 def segments() -> set[str]:
     """Names of the shared-memory segments that exist now."""
     return {path.name for path in SHM.iterdir()}

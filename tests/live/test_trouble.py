@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -41,38 +40,31 @@ def _counts(folder: Path, **where: object) -> dict[str, int]:
     return outcomes
 
 
-def test_an_interrupt_in_mid_pass_loses_nothing(kvreplay: Kvreplay, tmp_path: Path) -> None:
-    """Ctrl-C while requests are in flight: exit 130, one row per planned request, nothing left running."""
-    process = kvreplay.start("run", str(CONFIG), "--arm", "recompute", "--workload", "docs", "--out", str(tmp_path))
-    _until(process, "recompute · docs · first")
-    process.send_signal(signal.SIGINT)
+def test_a_valkey_that_dies_ends_its_arm_and_sigterm_ends_the_run(kvreplay: Kvreplay, tmp_path: Path) -> None:
+    """Killed in mid-pass: the service is named, its arm's requests are all recorded, the next arm starts.
+
+    SIGTERM while that one's vLLM starts: exit 130, and of a stack half up nothing is left either.
+    """
+    config = tmp_path / "no-link.yaml"  # without a multiple of B* there is no machine to probe: one engine less
+    config.write_text(
+        CONFIG.read_text().replace(", link: {bandwidth: 2 Bstar, latency: 1ms}", ", link: {bandwidth: 1GB/s}")
+    )
+    arguments = ("run", str(config), "--arm", "valkey-1", "--arm", "valkey-4", "--workload", "docs")
+    process = kvreplay.start(*arguments, "--out", str(tmp_path / "results"))
+    _until(process, "valkey-1 · docs · first")
+    os.kill(_service(process, "valkey-server"), signal.SIGKILL)
+    _until(process, "arm valkey-1 failed: valkey-0 died while it was in use")
+    _until(process, "starting vllm")
+    process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert kvreplay.survivors() == []
-    folder = _folder(tmp_path)
-    meta: dict[str, Any] = read_json(folder / "run.json")
-    assert meta["status"] in {"partial", "failed"}
-    planned = sum(count for key, count in meta["planned"].items() if "/docs/" in key)
-    assert sum(_counts(folder, workload="docs").values()) == planned
-    assert str(folder) in err
-
-
-def test_a_valkey_that_dies_ends_its_arm_with_the_reason(kvreplay: Kvreplay, tmp_path: Path) -> None:
-    """Exit 1, the service named, its arm's requests all recorded, the status partial or failed, nothing left."""
-    process = kvreplay.start("run", str(CONFIG), "--arm", "valkey-1", "--workload", "docs", "--out", str(tmp_path))
-    _until(process, "arm valkey-1")
-    _until(process, "valkey-1 · docs · first")
-    os.kill(_service(process, "valkey-server"), signal.SIGKILL)
-    _, err = process.communicate()
-    assert process.returncode == 1, err
-    assert "valkey-0 died while it was in use" in err
-    assert kvreplay.survivors() == []
-    folder = _folder(tmp_path)
+    folder = _folder(tmp_path / "results")
     meta = read_json(folder / "run.json")
     assert meta["status"] in {"partial", "failed"}
     assert meta["failures"][0]["where"].endswith("valkey-0.log")
     planned = sum(count for key, count in meta["planned"].items() if key.startswith("valkey-1/docs/"))
-    assert sum(_counts(folder, arm="valkey-1", workload="docs").values()) == planned
+    assert sum(_counts(folder, arm="valkey-1", workload="docs").values()) == planned > 0
 
 
 def test_vllm_that_dies_at_start_is_an_error_with_its_last_words(kvreplay: Kvreplay, tmp_path: Path) -> None:
@@ -88,13 +80,3 @@ def test_vllm_that_dies_at_start_is_an_error_with_its_last_words(kvreplay: Kvrep
     assert "engine.extra_args" in err
     assert kvreplay.survivors() == []
     assert read_json(_folder(results) / "run.json")["status"] == "failed"
-
-
-def test_sigterm_while_vllm_starts_stops_everything(kvreplay: Kvreplay, tmp_path: Path) -> None:
-    """A stack half up is a stack to stop: exit 130 and no process left."""
-    process = kvreplay.start("run", str(CONFIG), "--arm", "valkey-4", "--workload", "docs", "--out", str(tmp_path))
-    _until(process, "starting vllm")
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate()
-    assert process.returncode == 130, err
-    assert kvreplay.survivors() == []

@@ -58,10 +58,16 @@ def test_what_the_server_did_not_say_is_unknown() -> None:
     assert read_answer(200, [(0, _event(zero))]).cached_tokens == 0
 
 
+def test_the_answer_is_the_text_of_all_its_chunks() -> None:
+    """In order, empty ones left out; no token, no text."""
+    assert read_answer(200, [(0, token("a") + token(" b") + FINISH + DONE)]).text == "a b"
+    assert read_answer(200, [(0, FINISH + DONE)]).text is None
+
+
 def test_kv_transfer_params_change_nothing() -> None:
     """Fields that we do not know are passed over."""
     extra = _event({"choices": [{"text": "a"}], "kv_transfer_params": {"cached_token_stats": {"error": 1}}})
-    assert read_answer(200, [(5, extra + FINISH + DONE)]) == Answer(Outcome.OK, None, chunk_ns=(5,))
+    assert read_answer(200, [(5, extra + FINISH + DONE)]) == Answer(Outcome.OK, None, chunk_ns=(5,), text="a")
 
 
 @pytest.mark.parametrize(

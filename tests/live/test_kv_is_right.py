@@ -16,12 +16,11 @@ def four(kvreplay: Kvreplay) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def computed(four: Served, computed_answers: list[Answer]) -> list[Answer]:
+def computed(four: Served) -> list[Answer]:
     """Every prompt's answer when all of it is computed; afterwards its KV is stored everywhere."""
     before = sum(four.stored())
     answers = [four.ask(prompt) for prompt in range(PROMPTS)]
     four.until_stored(before + PROMPTS * CHUNKS_TOKENS // 256)
-    computed_answers.extend(answers)
     return answers
 
 

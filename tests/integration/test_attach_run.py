@@ -1,0 +1,107 @@
+"""`kvreplay run` against servers that already run: here the null server, in a process of its own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.stack import free_ports
+from harness.store import open_run
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """\
+experiment: attached
+engine: {{backend: attach, model: null-model, block_size: 16}}
+arms:
+  - name: here
+    attach: {{url: "{url}"}}
+workloads:
+  - name: docs
+    passes: {{documents: {documents}, document_tokens: 64, question_tokens: 4, order: [first, again]}}
+"""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A null server whose first token takes 20 ms."""
+    program = [sys.executable, str(ROOT / "tests/fakes/null_server.py"), "--ttft-s", "0.02"]
+    server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def _start(tmp_path: Path, url: str, documents: int) -> "subprocess.Popen[str]":
+    config = tmp_path / "attached.yaml"
+    config.write_text(CONFIG.format(url=url, documents=documents))
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.cli", "run", str(config), "--out", str(tmp_path / "results")],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _rows(tmp_path: Path, pass_name: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    (folder,) = (tmp_path / "results" / "attached").iterdir()
+    run = open_run(folder, allow_incomplete=True)
+    return [row for row in run.requests.to_pylist() if row["pass"] == pass_name], dict(run.meta)
+
+
+def test_an_attached_server_is_measured_and_not_touched(tmp_path: Path, url: str) -> None:
+    """Every request is a row; the server needs nothing but completions, /health and /metrics."""
+    process = _start(tmp_path, url, 5)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "here" in out
+    for name in ("first", "again"):
+        rows, meta = _rows(tmp_path, name)
+        assert [row["outcome"] for row in rows] == ["ok"] * 5
+        assert [row["output_text"] for row in rows] == [rows[0]["output_text"]] * 5
+        assert meta["status"] == "complete"
+    (proof,) = meta["state_proofs"]
+    assert (proof["kind"], proof["proved"]) == ("cold", True)
+    assert "every run with this seed" in proof["detail"]
+
+
+def test_ctrl_c_in_mid_pass_loses_nothing(tmp_path: Path, url: str) -> None:
+    """Exit 130; one row per planned request, answered, cancelled or not sent; the folder is named and can be opened."""
+    process = _start(tmp_path, url, 2000)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "here · docs · first: 2000 requests" in line:
+            break
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    rows, meta = _rows(tmp_path, "first")
+    assert len(rows) == meta["planned"]["here/docs/first/0"] == 2000
+    outcomes = [row["outcome"] for row in sorted(rows, key=lambda row: row["seq"])]
+    assert re.fullmatch("(ok,)+(cancelled,)?(not_sent,)+", "".join(f"{outcome}," for outcome in outcomes))
+    assert meta["status"] in {"partial", "failed"}
+    assert "interrupted: what was measured until then is in" in err
+
+
+def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:
+    """Nothing listens: the arm and its URL are named, exit 1."""
+    (port,) = free_ports(1)
+    process = _start(tmp_path, f"http://127.0.0.1:{port}", 5)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert f"no vLLM answers at http://127.0.0.1:{port}/health" in err
+    assert "arm here: attach.url" in err
