@@ -16,7 +16,7 @@ from harness.experiment.engine_model import cache_dir
 from harness.experiment.hold import held, hold, state_path
 from harness.experiment.prepare import prepare
 
-_STOP_S = 60.0
+_STOP_S = 300.0  # each service gets its grace, one after another, on a machine that may be busy
 
 
 def up(
