@@ -13,7 +13,7 @@ import typer
 
 from harness.errors import ConfigError, StackError
 from harness.experiment.engine_model import cache_dir
-from harness.experiment.hold import held, hold, state_path
+from harness.experiment.hold import alive, held, hold, state_path
 from harness.experiment.prepare import prepare
 
 _STOP_S = 300.0  # each service gets its grace, one after another, on a machine that may be busy
@@ -61,7 +61,7 @@ def down() -> None:
         return
     os.kill(running["pid"], signal.SIGTERM)
     until = time.monotonic() + _STOP_S
-    while held() is not None:
+    while alive(running):
         if time.monotonic() > until:
             raise StackError(
                 f"the stack does not stop within {_STOP_S:.0f} s", where=f"pid {running['pid']}", remedy="kill that pid"

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,12 @@ def held() -> dict[str, Any] | None:
         state: dict[str, Any] = json.loads(state_path().read_text())
     except (OSError, ValueError):
         return None
-    return state if _started_at(state.get("pid", -1)) == state.get("started_at") else None
+    return state if alive(state) else None
+
+
+def alive(state: Mapping[str, Any]) -> bool:
+    """Whether the holder that wrote `state` still runs."""
+    return _started_at(state.get("pid", -1)) == state.get("started_at")
 
 
 def hold(prepared: Prepared, logs: Path, prefill_tokens_per_s: float | None) -> None:
@@ -92,8 +98,12 @@ def _facts(stack: RunningStack) -> dict[str, Any]:
 
 
 def _started_at(pid: int) -> str | None:
-    """When a process started, in clock ticks since boot (proc(5), field 22): a pid that is used again has another."""
+    """When a process started, in clock ticks since boot (proc(5), field 22): a pid that is used again has another.
+
+    None for one that has ended, a zombie included.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if fields[0] == "Z" else fields[19]
     except (OSError, IndexError):
         return None
