@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.experiment.prepare import available_bytes
 from harness.stack import free_ports, valkey
 
 _MEMORY_GB = 8.0
@@ -51,9 +52,9 @@ def _checks() -> Iterator[Check]:
     yield Check("processor", supported, found, "vLLM's CPU build needs AVX2 or AVX-512: use another machine, or attach")
     cores = len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1
     yield Check("cores", cores >= 2, str(cores), "two cores at least: one for the engine, one for everything else")
-    memory = _available_gb()
+    memory = available_bytes()
     yield Check(
-        "memory", memory is None or memory >= _MEMORY_GB, f"{memory:.1f} GB free" if memory else "unknown",
+        "memory", memory is None or memory >= _MEMORY_GB * 1e9, f"{memory / 1e9:.1f} GB free" if memory else "unknown",
         f"configs/laptop.yaml needs about {_MEMORY_GB:.0f} GB: end other programs",
     )  # fmt: skip
     yield _shared_memory()
@@ -99,11 +100,3 @@ def _cpu_flags() -> set[str]:
     except OSError:
         return set()
     return next((set(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), set())
-
-
-def _available_gb() -> float | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) / 1e6 for line in lines if line.startswith("MemAvailable:")), None)

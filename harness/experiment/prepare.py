@@ -127,7 +127,7 @@ def _check_memory(experiment: Experiment, model: EngineModel, arms: Sequence[Arm
     """A CPU engine that does not fit would be killed by the kernel in mid-run, and the reason lost."""
     if experiment.engine.backend != "vllm-cpu":
         return
-    available = _available_bytes()
+    available = available_bytes()
     for arm in arms:
         needed = memory_bytes(experiment, model, arm)
         if available is not None and needed * _SPARE > available:
@@ -146,7 +146,7 @@ def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
     return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 if arm.lmcache else 0) + servers
 
 
-def _available_bytes() -> int | None:
+def available_bytes() -> int | None:
     """MemAvailable of /proc/meminfo; None on a system without it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
