@@ -31,8 +31,8 @@ def _event(message: Any) -> bytes:
 def test_a_whole_answer() -> None:
     """Tokens are timed by their events, counts come from usage, and the answer is ok."""
     answer = read_answer(200, [(10, token("a")), (20, token("b")), (30, FINISH + USAGE + DONE)])
-    expected = Answer(Outcome.OK, None, chunk_ns=(10, 20), prompt_tokens=3, completion_tokens=2, cached_tokens=1)
-    assert answer == expected
+    counts = {"prompt_tokens": 3, "completion_tokens": 2, "cached_tokens": 1}
+    assert answer == Answer(Outcome.OK, None, chunk_ns=(10, 20), text="ab", **counts)
     assert (answer.first_token_ns, answer.last_token_ns) == (10, 20)
 
 

@@ -48,6 +48,7 @@ def test_every_fact_of_a_good_request() -> None:
         prompt_tokens=3,
         completion_tokens=2,
         cached_tokens=1,
+        output_text="ab",
         status=200,
     )
 
