@@ -9,7 +9,7 @@ import httpx
 from harness.config import LMCache, Valkey
 from harness.stack.process import Command
 
-READY_DEADLINE_S = 180.0
+READY_DEADLINE_S = 300.0
 _GIB = 2**30
 _WORKERS_PER_INSTANCE = 2
 # LMCache itself gives a message to its server 300 s: a shorter deadline of ours would turn an overloaded link, which is

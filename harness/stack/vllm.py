@@ -13,7 +13,7 @@ import httpx
 from harness.config import Engine
 from harness.stack.process import Command
 
-READY_DEADLINE_S = 600.0  # 25 to 75 s on a quiet machine, many times that on a busy one; a hang is longer still
+READY_DEADLINE_S = 1200.0  # 25 to 75 s on a quiet machine, ten times that on a busy one; a hang is longer still
 _GIB = 2**30
 
 
