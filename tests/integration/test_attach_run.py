@@ -1,5 +1,6 @@
 """`kvreplay run` against servers that already run: here the null server, in a process of its own."""
 
+import json
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.stack import free_ports
@@ -105,3 +107,31 @@ def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert f"no vLLM answers at http://127.0.0.1:{port}/health" in err
     assert "arm here: attach.url" in err
+
+
+def test_up_holds_a_stack_until_down(tmp_path: Path, url: str) -> None:
+    """`up` returns with the URLs while a holder stays; a second `up` is refused; after `down` the holder is gone."""
+    config = tmp_path / "attached.yaml"
+    config.write_text(CONFIG.format(url=url, documents=1))
+
+    def kvreplay(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "harness.cli", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    up = kvreplay("up", str(config), "--arm", "here")
+    assert up.returncode == 0, up.stderr
+    state = json.loads(up.stdout)
+    assert (state["status"], state["url"]) == ("up", url)
+    assert psutil.pid_exists(state["pid"])
+    again = kvreplay("up", str(config), "--arm", "here")
+    assert again.returncode == 2
+    assert "is up already" in again.stderr
+    assert "arm here is down" in kvreplay("down").stdout
+    assert not psutil.pid_exists(state["pid"])
+    assert "nothing is up" in kvreplay("down").stdout
