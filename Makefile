@@ -15,7 +15,7 @@ export VIRTUAL_ENV :=
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-bench: install-live ## the live comparison on this machine: about ten minutes, ends with a verdict
+bench: install-live ## the live comparison on this machine, ending with a verdict
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
 
 test: install-live install-dev ## every test, the live ones included
