@@ -8,7 +8,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # What logs say, and the remedy. First match wins.
 _REMEDIES = (
     (
-        r"[Aa]ddress already in use|Could not create server TCP listening socket",
+        r"(?i:address already in use)|Could not create server TCP listening socket",
         "another program has this port: end it, or run again (ports are chosen anew)",
     ),
     (
