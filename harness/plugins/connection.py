@@ -71,7 +71,7 @@ class Connection:
     def exchange(self, requests: Sequence[Request], deadline: float) -> Iterator[bool | str]:
         """Do `requests` in order, pipelined; for each, as soon as it is known: True, False, or the server's error.
 
-        True: the a GET reply's value has exactly the size of its memory and is in it; the SET is stored; the key exists; the
+        True: the value of a GET has the size of its memory and is in it; the SET is stored; the key exists; the
         key was deleted. A value of another size is passed over and gives False; the memory is then as it was.
         """
         self._deadline = deadline
