@@ -14,9 +14,7 @@ from harness.stack import Ports, draw, free_ports
 def describe_experiment(prepared: Prepared, prefill_tokens_per_s: float | None) -> dict[str, Any]:
     """Plain values only. `prefill_tokens_per_s` stands for the probe where the config depends on R."""
     experiment, model = prepared.experiment, prepared.model
-    machine = None
-    if prefill_tokens_per_s is not None and model.kv_bytes is not None:
-        machine = Machine(prefill_tokens_per_s, model.kv_bytes, prepared.workloads.longest_prompt_tokens)
+    machine = prepared.assumed_machine(prefill_tokens_per_s)
     return {
         "experiment": experiment.experiment,
         "cells": len(prepared.arms) * len(experiment.workloads) * experiment.repeats,

@@ -46,7 +46,7 @@ def hold(prepared: Prepared, logs: Path, prefill_tokens_per_s: float | None) -> 
     Raises ConfigError before anything starts, StackError when a service fails.
     """
     require_engine(prepared)
-    arm, model = prepared.arms[0], prepared.model
+    arm = prepared.arms[0]
     link = arm.valkey.link if arm.valkey is not None else None
     if link is not None and link.bandwidth.bstar is not None and prefill_tokens_per_s is None:
         raise ConfigError(
@@ -54,10 +54,7 @@ def hold(prepared: Prepared, logs: Path, prefill_tokens_per_s: float | None) -> 
             where=str(prepared.path),
             remedy="give R in tokens a second: --prefill-rate 9000",
         )
-    machine = None
-    if prefill_tokens_per_s is not None and model.kv_bytes is not None:
-        machine = Machine(prefill_tokens_per_s, model.kv_bytes, prepared.workloads.longest_prompt_tokens)
-    uvloop.run(_hold(prepared, logs, machine))
+    uvloop.run(_hold(prepared, logs, prepared.assumed_machine(prefill_tokens_per_s)))
 
 
 async def _hold(prepared: Prepared, logs: Path, machine: Machine | None) -> None:

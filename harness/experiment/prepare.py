@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.config import Arm, Experiment, load_experiment
 from harness.errors import ConfigError
 from harness.experiment.engine_model import EngineModel, resolve_model
-from harness.experiment.machine import needs_probe
+from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.workloads import Workloads, read_workloads
 from harness.stack import vllm
 
@@ -28,6 +28,12 @@ class Prepared:
     arms: tuple[Arm, ...]
     model: EngineModel
     workloads: Workloads
+
+    def assumed_machine(self, prefill_tokens_per_s: float | None) -> Machine | None:
+        """The machine with R assumed instead of measured; None without an R, or where s is not known."""
+        if prefill_tokens_per_s is None or self.model.kv_bytes is None:
+            return None
+        return Machine(prefill_tokens_per_s, self.model.kv_bytes, self.workloads.longest_prompt_tokens)
 
     def for_probe(self, arm: Arm) -> "Prepared":
         """The same experiment with no workload and only `arm`: an engine to measure the machine on."""
