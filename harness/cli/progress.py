@@ -7,7 +7,7 @@ from collections import deque
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from harness.records import Outcome, RequestRecord
@@ -16,65 +16,72 @@ _LATEST = 50  # requests in the running median
 
 
 class LiveProgress:
-    """For a terminal: the step that runs now, and a bar with the running median TTFT for each pass."""
+    """For a terminal: what runs now, with a bar and the running median TTFT while a pass is sent; passes stay as lines.
+
+    One line is drawn anew, once a second: drawing takes time from the cores that the servers under test need.
+    """
 
     def __init__(self, console: Console) -> None:
         self._bars = Bars(
-            SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[ttft]}"),
             TimeElapsedColumn(),
             console=console,
+            refresh_per_second=1,
+            transient=True,
         )
-        self._step: TaskID | None = None
-        self._pass: TaskID | None = None
+        self._line: TaskID | None = None
+        self._pass = ""
+        self._total = self._ended = self._failed = 0
         self._ttft_ms: deque[float] = deque(maxlen=_LATEST)
-        self._failed = 0
 
     def __enter__(self) -> Self:
         self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_step()
+        self.end()
         self._bars.stop()
 
     def say(self, text: str) -> None:
         """Show `text` as the step that has begun; the one before is over."""
-        self._end_step()
-        self._step = self._bars.add_task(text, total=None, ttft="")
+        self._show(text, total=1, count="")
 
     def begin(self, arm: str, workload: str, pass_name: str, total: int) -> None:
         """Show a bar for the pass."""
-        self._end_step()
         self._ttft_ms.clear()
-        self._failed = 0
-        self._pass = self._bars.add_task(f"{arm} · {workload} · {pass_name}", total=total, ttft="")
+        self._ended = self._failed = 0
+        self._pass, self._total = f"{arm} · {workload} · {pass_name}", total
+        self._show(self._pass, total=total, count=self._count())
 
     def done(self, record: RequestRecord) -> None:
         """Move the bar, renew the running median."""
+        self._ended += 1
         if record.outcome is not Outcome.OK:
             self._failed += 1
         elif record.first_token_ns is not None and record.sent_ns is not None:
             self._ttft_ms.append((record.first_token_ns - record.sent_ns) / 1e6)
-        if self._pass is not None:
-            median = f"ttft {statistics.median(self._ttft_ms):,.0f} ms" if self._ttft_ms else ""
-            failed = f"  {self._failed} failed" if self._failed else ""
-            self._bars.update(self._pass, advance=1, ttft=median + failed)
+        if self._line is not None:
+            self._bars.update(self._line, completed=self._ended, count=self._count(), ttft=self._median())
 
     def end(self) -> None:
-        """Leave the bar where it is."""
-        if self._pass is not None:
-            self._bars.stop_task(self._pass)
-            self._pass = None
+        """What the pass came to, as a line that stays."""
+        if self._pass:
+            self._bars.console.print(f"{self._pass}  {self._count()}  {self._median()}", highlight=False)
+        self._pass = ""
 
-    def _end_step(self) -> None:
-        """A step's line goes when the next thing begins: passes stay, so that the screen tells the whole run."""
-        if self._step is not None:
-            self._bars.remove_task(self._step)
-            self._step = None
+    def _show(self, text: str, *, total: int, count: str) -> None:
+        if self._line is not None:
+            self._bars.remove_task(self._line)
+        self._line = self._bars.add_task(text, total=total, count=count, ttft="")
+
+    def _count(self) -> str:
+        return f"{self._ended}/{self._total}" + (f", {self._failed} failed" if self._failed else "")
+
+    def _median(self) -> str:
+        return f"ttft {statistics.median(self._ttft_ms):,.0f} ms" if self._ttft_ms else ""
 
 
 class PlainProgress:

@@ -77,11 +77,12 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             link = await start(blueprint.link)
             for port in ports.links:
                 await link.ready(lambda port=port: valkey.ready(port), _LINK_DEADLINE_S)  # type: ignore[misc]
-        if blueprint.lmcache is not None:
-            server = await start(blueprint.lmcache)
-            await server.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
+        # vLLM imports for much longer than LMCache before it looks for it, so the two may start at once.
+        cache = await start(blueprint.lmcache) if blueprint.lmcache is not None else None
         url = f"http://127.0.0.1:{ports.vllm}"
         server = await start(blueprint.vllm)
+        if cache is not None:
+            await cache.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
         await server.ready(lambda: vllm.ready(client, url), vllm.READY_DEADLINE_S)
         say("asking vllm for a first token")
         wrong = await vllm.answers(client, url, vllm.served_name(engine), [FIRST_TOKEN] * 2)
