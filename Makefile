@@ -19,14 +19,15 @@ bench: install-live ## the live comparison on this machine, ending with a verdic
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
 
 test: install-live install-dev ## every test, the live ones included
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py
+	$(PY) -m pytest tests/integration tests/live
 
 check: install-dev ## lint, types, architecture, unit tests
 	$(VENV)/bin/ruff check harness tests
 	$(VENV)/bin/ruff format --check harness tests
 	$(VENV)/bin/codespell harness tests docs workloads/README.md README.md CHANGELOG.md
 	$(PY) -m mypy
-	$(PY) -m pytest -q tests/unit tests/test_architecture.py
+	$(PY) -m pytest -q -n auto tests/unit tests/test_architecture.py
 
 install: $(VENV)/.core ## kvreplay alone: replay against your own servers, reports, simulators
 install-live: $(VENV)/.live ## and the live stack for a machine without a GPU (about 2.6 GB, mostly torch)
@@ -55,7 +56,7 @@ $(VENV)/.torch: requirements/torch.txt | $(UV)
 
 $(VENV)/.live: requirements/live.txt $(VENV)/.core $(VENV)/.torch
 	@echo "installing vLLM's CPU build, LMCache and what they import"
-	@$(UV_INSTALL) --compile-bytecode -r requirements/live.txt
+	@$(UV_INSTALL) -r requirements/live.txt
 	@touch $@
 
 clean: ## remove the environment and all caches; results stay
