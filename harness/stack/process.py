@@ -14,7 +14,7 @@ from harness.stack.diagnose import last_lines, remedy_for
 
 _SHM = "/dev/shm/"  # noqa: S108 - where the kernel shows the segments, not a place we write to
 _POLL_S = 0.1
-_SLOWEST_POLL_S = 1.0  # what takes long to start is asked less and less often: asking costs the cores it starts on
+_SLOWEST_POLL_S = 2.0  # what takes long to start is asked less and less often: asking costs the cores it starts on
 
 
 @dataclass(frozen=True, slots=True)
