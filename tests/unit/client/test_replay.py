@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.client import Timeouts, TransportTrouble, replay
+from harness.client import Carriage, Timeouts, TransportTrouble, replay
 from harness.records import Outcome, RequestRecord
 from harness.schedule import PassPlan
 from tests.fakes.clock import FakeClock, run_virtual
@@ -49,9 +49,7 @@ def _replayed(
         records = await replay(
             plan,
             cell(),
-            transport=transport,
-            clock=clock,
-            timeouts=LIMITS,
+            carriage=Carriage(transport, clock, LIMITS),
             start_ns=start_ns,
             watch=watched.append,
             stop=stop,
@@ -97,9 +95,7 @@ def test_a_late_request_goes_out_at_once_and_keeps_its_due_time() -> None:
     async def main(clock: FakeClock) -> tuple[RequestRecord, ...]:
         await clock.sleep_until(100)
         transport = FakeTransport(clock, lambda _: answers(ttft_ns=1))
-        return await replay(
-            open_loop([0, 50, 200]), cell(), transport=transport, clock=clock, timeouts=LIMITS, start_ns=0
-        )
+        return await replay(open_loop([0, 50, 200]), cell(), carriage=Carriage(transport, clock, LIMITS), start_ns=0)
 
     assert [(r.due_ns, r.sent_ns) for r in run_virtual(main)] == [(0, 100), (50, 100), (200, 200)]
 
@@ -179,9 +175,7 @@ def test_cancelling_the_task_loses_no_record() -> None:
             replay(
                 open_loop([0, 40, 900]),
                 cell(),
-                transport=transport,
-                clock=clock,
-                timeouts=LIMITS,
+                carriage=Carriage(transport, clock, LIMITS),
                 watch=watched.append,
             )
         )
@@ -201,9 +195,8 @@ def test_a_bug_is_not_a_record() -> None:
     def buggy(_: str) -> Script:
         raise ZeroDivisionError
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ZeroDivisionError):
         _replayed(open_loop([0]), buggy)
-    assert caught.group_contains(ZeroDivisionError)
 
 
 def test_an_open_loop_needs_due_times() -> None:
