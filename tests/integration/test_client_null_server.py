@@ -95,7 +95,7 @@ def test_the_server_sees_the_id_the_key_and_no_compression(http: Http, monkeypat
 @pytest.mark.parametrize(
     ("mode", "outcome", "status", "error"),
     [
-        ("http_500", Outcome.HTTP_ERROR, 500, "the engine is dead"),
+        ("http_500", Outcome.HTTP_ERROR, 500, "sorry: 500"),
         ("error_event", Outcome.HTTP_ERROR, 200, "load failed"),
         ("truncate", Outcome.TRUNCATED, 200, "not completed|in the middle of its response"),
         ("disconnect", Outcome.TRUNCATED, None, "disconnected|before it answered"),
