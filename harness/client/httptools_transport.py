@@ -131,6 +131,7 @@ class _Connection(asyncio.Protocol):
         self._t_ns = 0
         self._has_length = False
         self._complete = False
+        self._stays_open = False
         self.idle_since_ns = 0
         self.is_open = False
 
@@ -181,8 +182,9 @@ class _Connection(asyncio.Protocol):
             self._has_length = True
 
     def on_headers_complete(self) -> None:
-        """Status and headers are there."""
+        """Status and headers are there. Whether the connection stays open is known now; llhttp forgets it at the end."""
         seen = self._seen
+        self._stays_open = self._parser.should_keep_alive()
         if seen is not None:
             seen.headers_ns, seen.status = self._t_ns, self._parser.get_status_code()
 
@@ -227,7 +229,7 @@ class _Connection(asyncio.Protocol):
         self._complete = False
         if seen is not None:
             seen.done_ns = self._t_ns
-        if self.is_open and self._parser.should_keep_alive() and self._has_length:
+        if self.is_open and self._stays_open and self._has_length:
             self.idle_since_ns = self._t_ns
             self._pool._idle.append(self)
         else:

@@ -65,6 +65,7 @@ class NullServer:
     url: str = ""
     arrivals: list[Arrival] = field(default_factory=list)
     running: int = 0
+    accepted: int = 0
     _server: asyncio.Server | None = None
     _connections: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -91,6 +92,7 @@ class NullServer:
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._connections.add(task)
+        self.accepted += 1
         task.add_done_callback(self._connections.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -176,14 +176,15 @@ def test_no_limit_on_requests_in_flight_and_a_stop_frees_the_server() -> None:
     assert arrivals == 150
 
 
-def test_connections_are_reused() -> None:
-    """Requests one after the other share one connection."""
+@pytest.mark.parametrize("http", Http)
+def test_connections_are_reused(http: Http) -> None:
+    """Requests one after the other share one connection, and a hundred of them too."""
 
     async def main() -> int:
         clock = MonotonicClock()
-        async with NullServer() as server, connected(Target((server.url,)), clock) as transport:
-            await replay(closed_loop(4, 1), cell(), carriage=Carriage(transport, clock, PATIENT))
-            return server.open_connections
+        async with NullServer() as server, connected(Target((server.url,), http=http), clock) as transport:
+            await replay(closed_loop(100, 1), cell(), carriage=Carriage(transport, clock, PATIENT))
+            return server.accepted
 
     assert asyncio.run(main()) == 1
 
