@@ -182,7 +182,7 @@ class _Connection(asyncio.Protocol):
             self._has_length = True
 
     def on_headers_complete(self) -> None:
-        """Status and headers are there. Whether the connection stays open is known now; llhttp forgets it at the end."""
+        """Status and headers are there. Whether the connection stays open is known now: llhttp forgets it later."""
         seen = self._seen
         self._stays_open = self._parser.should_keep_alive()
         if seen is not None:
