@@ -10,13 +10,16 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export VIRTUAL_ENV :=
 
-.PHONY: help bench test check install install-live install-dev clean
+.PHONY: help bench selftest test check install install-live install-dev clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 bench: install-live ## the live comparison on this machine, ending with a verdict
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
+
+selftest: install ## how late this client sends and how wrong its TTFT is, on this machine
+	$(VENV)/bin/kvreplay selftest
 
 test: install-live install-dev ## every test, the live ones included
 	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py

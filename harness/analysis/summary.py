@@ -16,12 +16,16 @@ from harness.records import Caveat, Run
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run says. `facts` are its name, status and versions; `scoped_caveats` say what each caveat is about."""
+    """What a run says. `facts` are its name, status and versions; `scoped_caveats` say what each caveat is about.
+
+    `selftest` is what the client found out about itself on the machine of the run (run.json); None if it never did.
+    """
 
     facts: Mapping[str, str]
     findings: tuple[Finding, ...]
     scoped_caveats: tuple[ScopedCaveat, ...]
     verdict: Verdict
+    selftest: Mapping[str, Any] | None = None
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -37,7 +41,7 @@ def summarise(run: Run, resamples: int = RESAMPLES) -> Summary:
         replace(finding, caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))))
         for finding in bare
     )
-    return Summary(_facts(run), findings, caveats, judge(findings, caveats, run.meta))
+    return Summary(_facts(run), findings, caveats, judge(findings, caveats, run.meta), run.meta.get("selftest"))
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
@@ -46,6 +50,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
         "facts": dict(summary.facts),
         "verdict": {"word": summary.verdict.word.value, "sentence": summary.verdict.sentence},
         "caveats": [{**_caveat(scoped.caveat), "by": dict(scoped.by)} for scoped in summary.scoped_caveats],
+        "selftest": summary.selftest,
         "findings": [_finding(finding) for finding in summary.findings],
     }
 

@@ -8,6 +8,7 @@ from harness.cli.doctor import doctor
 from harness.cli.plan import plan
 from harness.cli.report import report
 from harness.cli.run import run
+from harness.cli.selftest import selftest
 from harness.cli.up import down, up
 from harness.errors import HarnessError
 
@@ -17,7 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (run, plan, report, up, down, doctor):
+for verb in (run, plan, report, up, down, selftest, doctor):
     app.command()(verb)
 
 

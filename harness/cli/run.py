@@ -20,10 +20,11 @@ def run(
     workload: Annotated[list[str] | None, typer.Option(help="run only this workload (may be repeated)")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="instead of the config's")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="keep only the first rows of each trace")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="processes that send; as many as the plan needs")] = None,
     out: Annotated[Path, typer.Option(help="where run folders go")] = Path("results"),
 ) -> None:
     """Start the stack of every arm, replay every workload against it, and say whether the remote cache pays."""
-    prepared = prepare(config, arms=arm or (), workloads=workload or (), repeats=repeats, limit=limit)
+    prepared = prepare(config, arms=arm or (), workloads=workload or (), repeats=repeats, limit=limit, workers=workers)
     console = Console(stderr=True)
     progress: Progress
     with LiveProgress(console) if console.is_terminal else PlainProgress() as progress:

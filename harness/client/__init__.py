@@ -1,20 +1,29 @@
 """Sends the load: planned requests go out on time, and each comes back as one record."""
 
-from harness.client.aiohttp_transport import AiohttpTransport
 from harness.client.clock import Clock, MonotonicClock
+from harness.client.connect import connected
 from harness.client.replay import replay
-from harness.client.request import one_request
+from harness.client.request import Carriage
+from harness.client.route import Route
+from harness.client.target import Endpoint, Http, Target
 from harness.client.timeouts import Timeouts
 from harness.client.transport import Exchange, Transport, TransportTrouble
+from harness.client.workers import replay_by_workers, workers_for
 
 __all__ = [
-    "AiohttpTransport",
+    "Carriage",
     "Clock",
+    "Endpoint",
     "Exchange",
+    "Http",
     "MonotonicClock",
+    "Route",
+    "Target",
     "Timeouts",
     "Transport",
     "TransportTrouble",
-    "one_request",
+    "connected",
     "replay",
+    "replay_by_workers",
+    "workers_for",
 ]

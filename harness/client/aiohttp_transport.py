@@ -1,5 +1,6 @@
-"""The transport over real sockets: the only file that knows the HTTP library."""
+"""The transport over aiohttp: to be chosen where one wants to see whether a figure depends on the HTTP library."""
 
+import asyncio
 from types import TracebackType
 from typing import Self
 
@@ -7,8 +8,11 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
 from harness.client.clock import Clock
+from harness.client.target import Server
 from harness.client.transport import Exchange, TransportTrouble
+from harness.client.trouble import connect_trouble
 from harness.records import Outcome
+from harness.schedule import PlannedRequest
 
 _KEEP_ALIVE_S = 2.0
 """Shorter than any server's (uvicorn, hence vLLM: 5 s), so no request goes out on a connection about to be closed."""
@@ -18,22 +22,23 @@ _READ_BUFFER_BYTES = 1 << 20
 
 
 class AiohttpTransport:
-    """Sends to one server at `base_url` (http://host:port, a path prefix allowed). Use as an async context manager.
+    """Sends to one server. Use as an async context manager.
 
     As many connections as requests in flight, kept for reuse; Nagle's algorithm off (aiohttp's own default); no
-    compression, redirects, cookies, proxies, retries or time limits. `api_key` is sent as a bearer token.
+    compression, redirects, cookies, proxies, retries or time limits.
     """
 
-    def __init__(self, base_url: str, clock: Clock, api_key: str | None = None) -> None:
-        self._url = base_url.rstrip("/") + "/v1/completions"
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._url = server.url.rstrip("/") + server.path
+        self._tls = server.tls_context()
         self._clock = clock
         self._headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
-        if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+        if server.api_key is not None:
+            self._headers["Authorization"] = f"Bearer {server.api_key}"
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, ssl=self._tls or True),
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -49,8 +54,14 @@ class AiohttpTransport:
     ) -> None:
         await self._session.close()
 
-    async def send(self, body: bytes, request_id: str, seen: Exchange) -> None:
+    def send(self, request: PlannedRequest, request_id: str, seen: Exchange) -> asyncio.Future[None]:
         """See Transport.send."""
+        return asyncio.ensure_future(self._send(request.body, request_id, seen))
+
+    async def prepare(self, requests: int) -> None:
+        """Does nothing: aiohttp cannot open a connection without sending a request on it."""
+
+    async def _send(self, body: bytes, request_id: str, seen: Exchange) -> None:
         now_ns = self._clock.now_ns
         payload = _StampedBody(body, seen, self._clock)
         try:
@@ -62,6 +73,7 @@ class AiohttpTransport:
                 read, keep = response.content.readany, seen.chunks.append
                 while data := await read():
                     keep((now_ns(), data))
+                seen.done_ns = now_ns()
         except (aiohttp.ClientError, OSError) as error:
             raise _trouble(error) from error
 
@@ -87,7 +99,7 @@ def _trouble(error: Exception) -> TransportTrouble:
     """What an exception of the HTTP library means for a request: the one place that decides it."""
     match error:
         case aiohttp.ClientConnectorError():
-            outcome = Outcome.REFUSED
+            return connect_trouble(error)
         case aiohttp.ClientResponseError():  # the server's bytes are not HTTP
             outcome = Outcome.HTTP_ERROR
         case _:  # the connection was there and ended before the response did

@@ -1,4 +1,4 @@
-"""What a completions response says, read once its last byte is in."""
+"""What a response of completions or chat completions says, read once its last byte is in."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def _read_stream(events: list[Event]) -> Answer:
             error = error or _body_error(event.data) or "an empty event"
             continue
         for choice in _choices(message):
-            if text := choice.get("text"):
+            if text := _text(choice):
                 chunk_ns.append(event.t_ns)
                 texts.append(str(text))
             finish = choice.get("finish_reason") or finish
@@ -91,6 +91,14 @@ def _read_stream(events: list[Event]) -> Answer:
         _count(_child(usage, "prompt_tokens_details"), "cached_tokens"),
         "".join(texts) or None,
     )
+
+
+def _text(choice: dict[str, Any]) -> Any:
+    """What a choice adds to the answer: `text` of a completion, else the delta of a chat, spoken or thought."""
+    if "delta" not in choice:
+        return choice.get("text")
+    delta = _child(choice, "delta")
+    return delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning")
 
 
 def _completeness(finish: str | None, done: bool) -> tuple[Outcome, str | None]:

@@ -3,6 +3,7 @@
 from harness.config.experiment import (
     Arm,
     Attach,
+    Client,
     Engine,
     Experiment,
     Link,
@@ -19,6 +20,7 @@ __all__ = [
     "Arm",
     "Attach",
     "Bandwidth",
+    "Client",
     "Engine",
     "Experiment",
     "LMCache",

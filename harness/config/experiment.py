@@ -9,6 +9,7 @@ from harness.config.units import Bandwidth, parse_bandwidth, parse_bytes, parse_
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+PositiveSeconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0)]
 Rate = Annotated[Bandwidth, BeforeValidator(parse_bandwidth)]
 Ratio = Annotated[Fraction, BeforeValidator(parse_ratio)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
@@ -23,9 +24,13 @@ class Strict(BaseModel):
 
 
 class Attach(Strict):
-    """Servers that already run: where they answer, and what they log."""
+    """Servers that already run: where they answer, and what they log.
+
+    `more_urls` are further servers that share the load (client.route says how); metrics are read from the first.
+    """
 
     url: Url
+    more_urls: Annotated[tuple[Url, ...], Field(strict=False)] = ()
     metrics_url: Url | None = None
     lmcache_url: Url | None = None
     lmcache_log: str | None = None
@@ -137,6 +142,31 @@ class TraceReplay(Strict):
     rho_arm: Name | None = None
 
 
+class Client(Strict):
+    """How requests are sent.
+
+    `workers` processes send an open loop (None: as many as the plan needs). `api_key_env` names the environment
+    variable that holds the key. A request that was refused, or turned away before its first byte, is sent again up to
+    `retries` times. The deadlines run until the request is written, from then to the first byte of the body, from one
+    piece of the body to the next, and over all of it. `on_interrupt` says what Ctrl-C does to requests in flight; a
+    second Ctrl-C ends them in any case.
+    """
+
+    http: Literal["httptools", "aiohttp"] = "httptools"
+    workers: Annotated[int, Field(ge=1, le=64)] | None = None
+    endpoint: Literal["completions", "chat"] = "completions"
+    route: Literal["round-robin", "session", "prefix"] = "round-robin"
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    ca_file: str | None = None
+    verify_tls: bool = True
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    connect_deadline: PositiveSeconds = 10.0
+    first_byte_deadline: PositiveSeconds = 600.0
+    between_bytes_deadline: PositiveSeconds = 120.0
+    total_deadline: PositiveSeconds = 1800.0
+    on_interrupt: Literal["drain", "cancel"] = "drain"
+
+
 class Workload(Strict):
     """Either documents read in passes, or a trace; `prewarm` fills the caches with every shared prefix beforehand."""
 
@@ -159,6 +189,7 @@ class Experiment(Strict):
     engine: Engine
     arms: Annotated[tuple[Arm, ...], Field(strict=False, min_length=1)]
     workloads: Annotated[tuple[Workload, ...], Field(strict=False, min_length=1)]
+    client: Client = Client()
     repeats: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=0)] = 0
 

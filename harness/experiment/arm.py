@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from harness.client import AiohttpTransport, MonotonicClock
+from harness.client import Carriage, MonotonicClock, connected
 from harness.collect.lmcache_log import KeyLayout, parse_log
 from harness.collect.sampler import Sampler, Targets, sampling
 from harness.config import Arm
@@ -21,6 +21,7 @@ from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared
 from harness.experiment.progress import Progress
 from harness.experiment.session import ArmSession, RunIdentity
+from harness.experiment.target import target_of
 from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
@@ -84,10 +85,12 @@ async def run_arm(
         stack = await halt.guard(starting)
         await exits.enter_async_context(_deaths_trip(stack, halt))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
-        transport = await exits.enter_async_context(AiohttpTransport(stack.url, place.clock))
+        target = target_of(prepared.experiment.client, (stack.url, *stack.more_urls))
+        transport = await exits.enter_async_context(connected(target, place.clock))
+        carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
         session = ArmSession(
-            place.identity, arm, index, stack, transport, http, place.clock, place.journal, place.progress, halt,
-            place.planned, place.proofs, place.caveats,
+            place.identity, arm, index, stack, target, carriage, prepared.experiment.client.workers, http,
+            place.journal, place.progress, halt, place.planned, place.proofs, place.caveats,
         )  # fmt: skip
         exits.callback(_read_log, prepared, session)
         samples = sampling(

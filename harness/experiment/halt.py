@@ -12,17 +12,23 @@ class InterruptedRun(Exception):  # noqa: N818 - not an error: the user asked fo
 
 
 class Halt:
-    """Trips at most once; `event` is then set and `check` raises the cause."""
+    """Trips at most once; `event` is then set and `check` raises the cause.
+
+    `at_once` is set too where requests in flight are to end, and not only no more to be sent.
+    """
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
+        self.at_once = asyncio.Event()
         self._cause: Exception | None = None
 
-    def trip(self, cause: Exception) -> None:
-        """End what is going on because of `cause`; a second cause changes nothing."""
+    def trip(self, cause: Exception, *, drain: bool = False) -> None:
+        """End what is going on because of `cause`; a second cause is not kept, but ends a drain."""
         if self._cause is None:
             self._cause = cause
             self.event.set()
+        if not drain:
+            self.at_once.set()
 
     def check(self) -> None:
         """Raise the cause, if there is one."""

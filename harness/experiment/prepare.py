@@ -48,16 +48,21 @@ def prepare(
     workloads: Sequence[str] = (),
     repeats: int | None = None,
     limit: int | None = None,
+    workers: int | None = None,
 ) -> Prepared:
     """Load and check the experiment in `path`, cut down to the named arms and workloads (all if none is named).
 
-    `limit` cuts every trace to its first rows. Raises ConfigError or TraceError; nothing has been started then.
+    `limit` cuts every trace to its first rows; `workers` replaces the config's. Raises ConfigError or TraceError;
+    nothing has been started then.
     """
     whole = load_experiment(path)
     chosen = tuple(arm for arm in whole.arms if not arms or arm.name in arms)
     _refuse_unknown("arm", arms, [arm.name for arm in whole.arms], path)
     _refuse_unknown("workload", workloads, [workload.name for workload in whole.workloads], path)
     experiment = _cut(whole, workloads, repeats, limit)
+    if workers is not None:
+        client = experiment.client.model_copy(update={"workers": workers})
+        experiment = experiment.model_copy(update={"client": client})
     model = resolve_model(experiment.engine)
     if needs_probe(experiment, chosen) and model.kv_bytes is None:
         raise ConfigError(

@@ -22,7 +22,9 @@ from harness.experiment.join import join_loads
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
+from harness.experiment.selftest import raise_open_files, stored_selftest
 from harness.experiment.session import RunIdentity
+from harness.experiment.target import require_client
 from harness.records import Caveat
 from harness.store import Journal, RunFolder, Status, consolidate
 
@@ -48,10 +50,12 @@ def run_experiment(prepared: Prepared, results_dir: Path, progress: Progress) ->
     Raises ConfigError if the stack's packages are missing; nothing has been started then.
     """
     require_engine(prepared)
+    require_client(prepared.experiment.client, prepared.path)
     return uvloop.run(_run(prepared, results_dir, progress))
 
 
 async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> RunEnd:
+    raise_open_files()
     clock = MonotonicClock()
     run_id, now = secrets.token_hex(3), datetime.now(UTC)
     name = prepared.experiment.experiment
@@ -64,6 +68,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
             "versions": versions(),
             "machine": machine_facts(),
             "model": prepared.model,
+            "selftest": stored_selftest(),
         }
     )
     with Journal(folder.path, run_id) as journal:
@@ -91,6 +96,7 @@ class _Arms:
         self._machine: Machine | None = None
         self.failures: list[HarnessError] = []
         self.interrupted = False
+        self.in_flight: str | None = None  # what an interrupt did to the requests in flight
 
     async def all(self) -> None:
         """Run them. The probe needs an engine without LMCache: such an arm goes first, or one is started for it."""
@@ -117,9 +123,13 @@ class _Arms:
                 self._place.folder.update(self.facts())
 
     def interrupt(self) -> None:
-        """End the arm that runs, and the run."""
+        """End the arm that runs, and the run; the second time, or if the config says so, requests in flight too."""
+        drain = self._prepared.experiment.client.on_interrupt == "drain" and not self.interrupted
+        if drain:
+            self._place.progress.say("interrupted: requests in flight may end; Ctrl-C again cuts them")
         self.interrupted = True
-        self._halt.trip(InterruptedRun())
+        self.in_flight = "drained" if drain else "cancelled"
+        self._halt.trip(InterruptedRun(), drain=drain)
 
     def status(self) -> Status:
         """Complete if every arm ran to its end; failed if nothing was measured."""
@@ -143,6 +153,7 @@ class _Arms:
             "plans": plans,
             "planned": self._place.planned,
             "state_proofs": self._place.proofs,
+            "interrupted": self.in_flight,
             "failures": [{"what": e.what, "where": e.where, "remedy": e.remedy} for e in self.failures],
             "caveats": [asdict(caveat) for caveat in (*self._place.caveats, *map(_failed, self.failures))],
         }

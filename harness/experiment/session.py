@@ -1,6 +1,7 @@
 """One arm while it runs: what every step of it needs, and the one way passes are sent."""
 
 import itertools
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,8 @@ from typing import Any
 
 import httpx
 
-from harness.client import Clock, Timeouts, Transport, replay
+from harness.client import Carriage, Target, replay, replay_by_workers, workers_for
+from harness.client.replay import Watch
 from harness.collect.valkey_info import read_valkeys, until_settled
 from harness.collect.vllm_metrics import until_idle
 from harness.config import Arm
@@ -38,16 +40,19 @@ class RunIdentity:
 class ArmSession:
     """A running arm: its stack, and where its records go. `index` is its place in the config.
 
-    `planned` (requests by arm/workload/pass/repeat), `proofs` and `caveats` fill up as it runs.
+    `target` and `carriage` say where and how requests are sent, by other processes and by this one; `workers` of them
+    send an open loop (None: as many as it needs). `planned` (requests by arm/workload/pass/repeat), `proofs` and
+    `caveats` fill up as it runs.
     """
 
     identity: RunIdentity
     arm: Arm
     index: int
     stack: RunningStack
-    transport: Transport
+    target: Target
+    carriage: Carriage
+    workers: int | None
     http: httpx.AsyncClient
-    clock: Clock
     journal: Journal
     progress: Progress
     halt: Halt
@@ -76,32 +81,42 @@ class ArmSession:
         key = f"{self.arm.name}/{workload}/{plan.name}/{repeat}"
         self.planned[key] = self.planned.get(key, 0) + len(plan.requests)
 
-        flushed = [self.clock.now_ns()]
+        clock = self.carriage.clock
+        flushed = [clock.now_ns()]
 
         def keep(record: RequestRecord) -> None:
             predicted = None if hits is None else hits.get((plan.name, record.seq))
             self.journal.append(replace(record, predicted_cached_tokens=predicted))
-            if self.clock.now_ns() - flushed[0] > _FLUSH_EVERY_NS:
+            if clock.now_ns() - flushed[0] > _FLUSH_EVERY_NS:
                 self.journal.flush()
-                flushed[0] = self.clock.now_ns()
+                flushed[0] = clock.now_ns()
             self.progress.done(record)
 
         self.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
         try:
-            records = await replay(
-                plan,
-                cell,
-                transport=self.transport,
-                clock=self.clock,
-                timeouts=Timeouts(),
-                watch=keep,
-                stop=self.halt.event,
-            )
+            records = await self._replay(plan, cell, keep)
         finally:
             self.keep_samples()
             self.progress.end()
         self.halt.check()
         return records
+
+    async def _replay(self, plan: PassPlan, cell: Cell, keep: Watch) -> tuple[RequestRecord, ...]:
+        """By this process, or by several where one is not enough."""
+        workers = self.workers or workers_for(plan, os.cpu_count() or 1)
+        stop, drain = self.halt.at_once, self.halt.event
+        if workers == 1 or plan.concurrency is not None:
+            return await replay(plan, cell, carriage=self.carriage, watch=keep, stop=stop, drain=drain)
+        return await replay_by_workers(
+            plan,
+            cell,
+            target=self.target,
+            clock=self.carriage.clock,
+            workers=workers,
+            watch=keep,
+            stop=stop,
+            drain=drain,
+        )
 
     async def measure(
         self, plan: PassPlan, workload: str, repeat: int, hits: Mapping[tuple[str, int], int]

@@ -1,7 +1,7 @@
 """From the config's workloads to plans: traces are read and checked first, rates resolved when the machine is known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.config import Arm, Experiment, TraceReplay, Workload
@@ -57,7 +57,7 @@ class Workloads:
 
     def salted(self, salt: str) -> Prompting:
         """How prompts are made of ids, under another salt."""
-        return Prompting(self.prompting.model, salt, self.prompting.vocab_low, self.prompting.vocab_high)
+        return replace(self.prompting, salt=salt)
 
     def hits_on(self, workload: Workload, arm: Arm) -> Hits:
         """The most that this arm's largest cache could hit of the workload, in its own granule."""
@@ -106,7 +106,8 @@ def granule_tokens(experiment: Experiment, arm: Arm) -> int:
 
 def read_workloads(experiment: Experiment, base: Path, model: EngineModel, served_model: str) -> Workloads:
     """Read and check every trace of the config. Raises TraceError or ConfigError before anything has been started."""
-    prompting = Prompting(served_model, "", model.vocab_low, model.vocab_high)
+    chat = experiment.client.endpoint == "chat"
+    prompting = Prompting(served_model, "", model.vocab_low, model.vocab_high, chat)
     traces = {
         workload.name: _read(workload.trace, base, workload.name)
         for workload in experiment.workloads

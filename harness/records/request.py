@@ -47,6 +47,7 @@ class RequestRecord:
     non-empty token arrived, `last_token_ns` the same for the last token, `done_ns` when the stream ended.
     `chunk_ns` has one time per event that carried text. `cached_tokens` is the server's own word (local + external).
     `output_text` is the answer: equal prompts answered from any cache must have equal ones, but for rounding.
+    `attempts` counts the sends: more than one where retries were asked for, and the stamps are those of the last.
     """
 
     cell: Cell
@@ -76,6 +77,7 @@ class RequestRecord:
     load_ms: float | None = None
     recompute_ms: float | None = None
     output_text: str | None = None
+    attempts: int | None = None
 
     @property
     def request_id(self) -> str:

@@ -31,6 +31,7 @@ REQUESTS = pa.schema(
         ("error", _S),
         *_columns(_F, "queue_ms load_ms recompute_ms"),
         ("output_text", _S),
+        ("attempts", _I),
     ]
 )
 

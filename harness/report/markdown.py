@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from harness.analysis import Summary
+from harness.report.client_error import HEADERS as ERROR_HEADERS
+from harness.report.client_error import error_rows, selftest_line
 from harness.report.rows import HEADERS, machine_rows, table_rows
 
 
@@ -21,6 +23,9 @@ def render_markdown(summary: Summary) -> str:
         "\n".join(caveats) or "None.",
         "## Machine",
         _table(("of", "name", "value", "from"), machine_rows(summary)),
+        "## The client's own error",
+        _inline(selftest_line(summary.selftest)) + ("; p50 / p99 / max, ms." if summary.selftest else "."),
+        *([_table(ERROR_HEADERS, error_rows(summary.selftest["errors"]))] if summary.selftest else []),
         "## Facts",
         _table(("fact", "value"), summary.facts.items()),
     ]

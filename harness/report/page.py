@@ -7,6 +7,8 @@ import plotly.graph_objects as go
 from jinja2 import Environment, StrictUndefined
 
 from harness.analysis import Picture, Summary, Trail
+from harness.report.client_error import HEADERS as ERROR_HEADERS
+from harness.report.client_error import error_rows, selftest_line
 from harness.report.rows import HEADERS, TEXT_COLUMNS, machine_rows, table_rows
 
 # Okabe and Ito's palette (2008), told apart with any colour vision; symbols and dashes repeat the distinction.
@@ -39,6 +41,9 @@ def render_page(summary: Summary, pictures: Sequence[Picture]) -> str:
         charts=charts,
         caveats=summary.caveats,
         machine=machine_rows(summary),
+        selftest_line=selftest_line(summary.selftest),
+        error_headers=ERROR_HEADERS,
+        error_rows=error_rows(summary.selftest["errors"]) if summary.selftest else [],
         facts=summary.facts,
     )
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis import Summary
+from harness.report.client_error import selftest_brief
 from harness.report.rows import RISING, table_rows
 
 # The columns of rows.HEADERS after the first, narrow enough for 80 characters; workload/pass is a line of its own.
@@ -32,6 +33,7 @@ def render_terminal(summary: Summary, folder: Path, console: Console) -> None:
     for caveat in summary.caveats:
         remedy = f"\n  to do: {caveat.remedy}" if caveat.remedy else ""
         console.print(Text(f"caveat ({caveat.kind}): {caveat.text}{remedy}", style="yellow"))
+    console.print(Text(selftest_brief(summary.selftest)))
     console.print(Text(str(folder)), soft_wrap=True)
 
 

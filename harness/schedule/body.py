@@ -11,12 +11,18 @@ def encode_body(prompting: Prompting, tokens: TokenIds, max_tokens: int) -> byte
     """JSON that asks for exactly `max_tokens` tokens, streamed, greedy, with the server's own token counts at the end.
 
     Prompts go as token ids, so that the server counts what we planned; keys are in a fixed order, so that equal input
-    gives equal bytes.
+    gives equal bytes. A chat takes no ids: there each id i goes as the word `wi`, which is one token in the vocabulary
+    of the models made here (stack.tiny_model) and a few in any other; equal prefixes stay equal.
     """
+    if prompting.chat:
+        words = " ".join([f"w{token}" for token in tokens.tolist()])
+        asked: dict[str, object] = {"messages": [{"role": "user", "content": words}]}
+    else:
+        asked = {"prompt": np.ascontiguousarray(tokens)}
     return orjson.dumps(
         {
             "model": prompting.model,
-            "prompt": np.ascontiguousarray(tokens),
+            **asked,
             "max_tokens": max_tokens,
             "min_tokens": max_tokens,
             "temperature": 0,

@@ -13,8 +13,10 @@ TokenIds = npt.NDArray[np.uint32]
 class PlannedRequest:
     """One request to send.
 
-    `due_ns` counts from the pass's time zero; in a closed loop it is None: the request is due when its predecessor
-    ends. `tokens` (shape [prompt tokens], uint32) is what `body` (JSON, UTF-8) asks the server to complete.
+    `due_ns` counts from the pass's time zero. It is None in a closed loop, where the request is due when its
+    predecessor ends, and for a turn of a session: such a turn is due `gap_ns` (think time) after request `after` (its
+    seq) ends.
+    `tokens` (shape [prompt tokens], uint32) is what `body` (JSON, UTF-8) asks the server to complete.
     """
 
     seq: int
@@ -24,6 +26,8 @@ class PlannedRequest:
     tokens: TokenIds
     max_tokens: int
     body: bytes
+    after: int | None = None
+    gap_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +46,8 @@ class PassPlan:
         """A digest of what is sent and when: due times, tokens and output lengths, but not the model's name."""
         digest = hashlib.sha256(f"{self.name}|{self.concurrency}|{len(self.requests)}".encode())
         for request in self.requests:
-            digest.update(f"|{request.seq},{request.row},{request.due_ns},{request.max_tokens},".encode())
+            turn = "" if request.after is None else f"{request.after}+{request.gap_ns},"
+            digest.update(f"|{request.seq},{request.row},{request.due_ns},{request.max_tokens},{turn}".encode())
             digest.update(np.ascontiguousarray(request.tokens, dtype="<u4").tobytes())
         return digest.digest()
 

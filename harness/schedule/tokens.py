@@ -17,13 +17,15 @@ class Prompting:
     """How prompts are made: the model's name as the server knows it, the salt, and the token ids allowed.
 
     Ids are drawn from [`vocab_low`, `vocab_high`): the vocabulary without its special ids. Another salt makes other
-    prompts, which no cache holds. Raises ValueError if fewer than two ids are allowed.
+    prompts, which no cache holds. `chat` makes bodies for /v1/chat/completions, which takes text only. Raises
+    ValueError if fewer than two ids are allowed.
     """
 
     model: str
     salt: str
     vocab_low: int
     vocab_high: int
+    chat: bool = False
 
     def __post_init__(self) -> None:
         """Raises ValueError for a vocabulary that token ids cannot be drawn from."""

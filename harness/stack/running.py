@@ -23,7 +23,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RunningStack:
-    """Where the services of one arm answer and log, and the processes behind them (none when attached)."""
+    """Where the services of one arm answer and log, and the processes behind them (none when attached).
+
+    `more_urls` are attached servers that share the load of the one at `url`.
+    """
 
     arm: str
     model: str
@@ -34,6 +37,7 @@ class RunningStack:
     valkey_urls: tuple[str, ...]
     processes: tuple[Process, ...]
     facts: Mapping[str, Any]
+    more_urls: tuple[str, ...] = ()
 
     @property
     def pids(self) -> dict[str, int]:
@@ -107,14 +111,15 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
 @contextlib.asynccontextmanager
 async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[RunningStack]:
     """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing."""
-    url = attach.url.rstrip("/")
+    url, *more = (one.rstrip("/") for one in (attach.url, *attach.more_urls))
     async with httpx.AsyncClient(timeout=5.0) as client:
-        if not await vllm.ready(client, url):
-            raise StackError(
-                f"no vLLM answers at {url}/health",
-                where=f"arm {arm}: attach.url",
-                remedy="start it, or correct the URL",
-            )
+        for one in (url, *more):
+            if not await vllm.ready(client, one):
+                raise StackError(
+                    f"no vLLM answers at {one}/health",
+                    where=f"arm {arm}: attach.{'url' if one == url else 'more_urls'}",
+                    remedy="start it, or correct the URL",
+                )
         yield RunningStack(
             arm=arm,
             model=vllm.served_name(engine),
@@ -125,6 +130,7 @@ async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[Ru
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},
+            more_urls=tuple(more),
         )
 
 

@@ -47,6 +47,7 @@ def request_records() -> st.SearchStrategy[RequestRecord]:
         error=_maybe(_TEXT),
         **{name: _maybe(_NUMBER) for name in ("queue_ms", "load_ms", "recompute_ms")},
         output_text=_maybe(_TEXT),
+        attempts=_maybe(st.integers(0, 9)),
     )
 
 

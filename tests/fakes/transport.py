@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.client import Clock, Exchange, TransportTrouble
+from harness.schedule import PlannedRequest
 
 DONE = b"data: [DONE]\n\n"
 FINISH = b'data: {"choices":[{"index":0,"text":"","finish_reason":"length"}]}\n\n'
@@ -44,10 +45,18 @@ class FakeTransport:
     def __init__(self, clock: Clock, script: Callable[[str], Script]) -> None:
         self._clock, self._script = clock, script
         self.sent: list[tuple[int, str, bytes]] = []
+        self.prepared: list[tuple[int, int]] = []
         self.in_flight = self.most_in_flight = 0
 
-    async def send(self, body: bytes, request_id: str, seen: Exchange) -> None:
+    def send(self, request: PlannedRequest, request_id: str, seen: Exchange) -> asyncio.Future[None]:
         """Play the request's script."""
+        return asyncio.ensure_future(self._send(request.body, request_id, seen))
+
+    async def prepare(self, requests: int) -> None:
+        """Nothing to open; keeps what was asked for."""
+        self.prepared.append((self._clock.now_ns(), requests))
+
+    async def _send(self, body: bytes, request_id: str, seen: Exchange) -> None:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -68,6 +77,7 @@ class FakeTransport:
             seen.chunks.append((self._clock.now_ns(), data))
         if script.trouble:
             raise script.trouble
+        seen.done_ns = self._clock.now_ns()
 
     async def _wait(self, gap_ns: int) -> None:
         await asyncio.sleep(0)

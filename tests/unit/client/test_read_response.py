@@ -122,3 +122,18 @@ def test_nothing_a_server_says_raises(parts: list[bytes], status: int) -> None:
     answer = read_answer(status, list(enumerate(parts)))
     assert answer.outcome in (Outcome.HTTP_ERROR, Outcome.TRUNCATED)
     assert answer.error
+
+
+def test_a_chat_is_read_like_a_completion() -> None:
+    """The first delta only names the role and is no token; spoken and thought text are tokens; usage comes last."""
+    deltas: list[dict[str, Any]] = [
+        {"role": "assistant", "content": ""},
+        {"reasoning_content": "hm"},
+        {"content": " a"},
+        {"content": None},
+    ]
+    chunks = [(at, _event({"choices": [{"index": 0, "delta": delta}]})) for at, delta in enumerate(deltas)]
+    end = _event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}) + USAGE + DONE
+    answer = read_answer(200, [*chunks, (9, end)])
+    assert (answer.outcome, answer.chunk_ns, answer.text) == (Outcome.OK, (1, 2), "hm a")
+    assert answer.completion_tokens == 2

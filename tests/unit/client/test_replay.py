@@ -3,12 +3,13 @@
 import asyncio
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.client import Timeouts, TransportTrouble, replay
+from harness.client import Carriage, Timeouts, TransportTrouble, replay
 from harness.records import Outcome, RequestRecord
 from harness.schedule import PassPlan
 from tests.fakes.clock import FakeClock, run_virtual
@@ -38,23 +39,25 @@ def _replayed(
     script: Callable[[str], Script],
     stop_at_ns: int | None = None,
     start_ns: int | None = None,
+    drain_at_ns: int | None = None,
+    retries: int = 0,
 ) -> tuple[tuple[RequestRecord, ...], list[RequestRecord], FakeTransport]:
     """Records returned, records in the order in which they were watched, and the transport."""
 
     async def main(clock: FakeClock) -> tuple[tuple[RequestRecord, ...], list[RequestRecord], FakeTransport]:
         watched: list[RequestRecord] = []
-        transport, stop = FakeTransport(clock, script), asyncio.Event()
-        if stop_at_ns is not None:
-            asyncio.get_running_loop().call_later(stop_at_ns / 1e9, stop.set)
+        transport, stop, drain = FakeTransport(clock, script), asyncio.Event(), asyncio.Event()
+        for event, at_ns in ((stop, stop_at_ns), (drain, drain_at_ns)):
+            if at_ns is not None:
+                asyncio.get_running_loop().call_later(at_ns / 1e9, event.set)
         records = await replay(
             plan,
             cell(),
-            transport=transport,
-            clock=clock,
-            timeouts=LIMITS,
+            carriage=Carriage(transport, clock, LIMITS, retries),
             start_ns=start_ns,
             watch=watched.append,
             stop=stop,
+            drain=drain,
         )
         return records, watched, transport
 
@@ -97,9 +100,7 @@ def test_a_late_request_goes_out_at_once_and_keeps_its_due_time() -> None:
     async def main(clock: FakeClock) -> tuple[RequestRecord, ...]:
         await clock.sleep_until(100)
         transport = FakeTransport(clock, lambda _: answers(ttft_ns=1))
-        return await replay(
-            open_loop([0, 50, 200]), cell(), transport=transport, clock=clock, timeouts=LIMITS, start_ns=0
-        )
+        return await replay(open_loop([0, 50, 200]), cell(), carriage=Carriage(transport, clock, LIMITS), start_ns=0)
 
     assert [(r.due_ns, r.sent_ns) for r in run_virtual(main)] == [(0, 100), (50, 100), (200, 200)]
 
@@ -179,9 +180,7 @@ def test_cancelling_the_task_loses_no_record() -> None:
             replay(
                 open_loop([0, 40, 900]),
                 cell(),
-                transport=transport,
-                clock=clock,
-                timeouts=LIMITS,
+                carriage=Carriage(transport, clock, LIMITS),
                 watch=watched.append,
             )
         )
@@ -201,9 +200,8 @@ def test_a_bug_is_not_a_record() -> None:
     def buggy(_: str) -> Script:
         raise ZeroDivisionError
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ZeroDivisionError):
         _replayed(open_loop([0]), buggy)
-    assert caught.group_contains(ZeroDivisionError)
 
 
 def test_an_open_loop_needs_due_times() -> None:
@@ -233,6 +231,105 @@ def test_garbage_collection_pauses_during_the_pass_only() -> None:
     assert (gc.isenabled(), gc.get_freeze_count()) == before
 
 
+def test_a_turn_follows_its_predecessor_and_its_gap() -> None:
+    """A turn is due its think time after the turn before ended, however that ended; the schedule of others stands."""
+    refused = Script(connects=False, trouble=TransportTrouble(Outcome.REFUSED, "refused"))
+    first, second, third = planned(0, 100), planned(1, None), planned(2, None)
+    turns = (first, replace(second, after=0, gap_ns=1_000), replace(third, after=1, gap_ns=7), planned(3, 130))
+    records, _, transport = _replayed(
+        PassPlan("replay", turns, None), lambda name: refused if _seq(name) == 1 else answers(ttft_ns=50, tokens=1)
+    )
+    assert [(r.due_ns, r.sent_ns, r.done_ns) for r in records] == [
+        (100, 100, 150),
+        (1_150, None, 1_150),
+        (1_157, 1_157, 1_207),
+        (130, 130, 180),
+    ]
+    assert [_seq(name) for _, name, _ in transport.sent] == [0, 3, 2]
+
+
+def test_a_turn_without_a_beginning_is_refused() -> None:
+    """A turn that follows a request which is not in the pass can never be due: nothing is sent."""
+    with pytest.raises(ValueError, match="without a due time"):
+        _replayed(PassPlan("replay", (replace(planned(0, None), after=9),), None), lambda _: answers(ttft_ns=1))
+
+
+def test_drain_lets_what_is_in_flight_end_and_sends_no_more() -> None:
+    """After a drain, requests in flight end as what they are, turns and later requests are not_sent."""
+    plan = PassPlan("replay", (planned(0, 0), replace(planned(1, None), after=0), planned(2, 900)), None)
+    records, watched, _ = _replayed(plan, lambda _: answers(ttft_ns=500, tokens=1), drain_at_ns=100)
+    assert [record.outcome for record in records] == [Outcome.OK, Outcome.NOT_SENT, Outcome.NOT_SENT]
+    assert records[0].done_ns == 500
+    assert len(watched) == 3
+
+
+def test_a_stop_cuts_a_drain_short() -> None:
+    """The second interrupt ends at once what the first one let go on."""
+    records, _, _ = _replayed(
+        closed_loop(3, 1), lambda _: answers(ttft_ns=10 * SECOND_NS), stop_at_ns=300, drain_at_ns=100
+    )
+    assert [(r.outcome, r.done_ns) for r in records] == [
+        (Outcome.CANCELLED, 300),
+        (Outcome.NOT_SENT, None),
+        (Outcome.NOT_SENT, None),
+    ]
+
+
+def test_a_retry_waits_longer_each_time_and_its_row_is_that_of_the_last_send() -> None:
+    """Refused twice, then answered: sent after 0.5 s and another 1 s, still due when it was due."""
+    sends: list[str] = []
+
+    def script(name: str) -> Script:
+        sends.append(name)
+        trouble = TransportTrouble(Outcome.REFUSED, "refused")
+        return Script(connects=False, trouble=trouble) if len(sends) < 3 else answers(ttft_ns=5, tokens=1)
+
+    (record,), _, _ = _replayed(open_loop([7]), script, retries=4)
+    assert (record.outcome, record.attempts) == (Outcome.OK, 3)
+    assert (record.due_ns, record.sent_ns) == (7, 7 + 1_500 * MS)
+
+
+def test_a_request_that_waits_for_its_retry_can_be_stopped() -> None:
+    """A stop between two sends ends the request as cancelled, at once."""
+    refused = Script(connects=False, trouble=TransportTrouble(Outcome.REFUSED, "refused"))
+    (record,), _, _ = _replayed(open_loop([0]), lambda _: refused, retries=9, stop_at_ns=200 * MS)
+    assert (record.outcome, record.attempts, record.done_ns) == (Outcome.CANCELLED, 1, 200 * MS)
+
+
+def test_connections_are_asked_for_ahead_of_their_requests() -> None:
+    """What is due within a quarter of a second is prepared before it: the first at the start, the others in time."""
+    _, _, transport = _replayed(open_loop([0, 100 * MS, 5 * SECOND_NS]), lambda _: answers(ttft_ns=1))
+    assert transport.prepared == [(0, 2), (4_750 * MS, 1)]
+
+
+def test_responses_are_read_when_nothing_is_due() -> None:
+    """A response that ends just before a send is read after it, so that reading delays no send."""
+    read_at: list[tuple[int, int]] = []
+
+    async def main(clock: FakeClock) -> None:
+        transport = FakeTransport(clock, lambda _: answers(ttft_ns=500_000, tokens=1))
+        await replay(
+            open_loop([0, 1_000_000, 2_000_000]),
+            cell(),
+            carriage=Carriage(transport, clock, LIMITS),
+            watch=lambda record: read_at.append((record.seq, clock.now_ns())),
+        )
+
+    run_virtual(main)
+    assert [seq for seq, _ in read_at] == [0, 1, 2]
+    assert all(at_ns >= 2_000_000 for _, at_ns in read_at)
+
+
+def test_a_whole_hour_of_a_trace() -> None:
+    """An hour at 20 requests a minute, every answer slower than the next arrival: each is sent when it is due."""
+    due_ns = [minute * 60 * SECOND_NS + (minute * 7919 % 97) * MS + nth * 3 * SECOND_NS
+              for minute in range(60) for nth in range(20)]  # fmt: skip
+    records, _, transport = _replayed(open_loop(due_ns), lambda _: answers(ttft_ns=8 * SECOND_NS))
+    assert [record.sent_ns for record in records] == due_ns
+    assert {record.outcome for record in records} == {Outcome.OK}
+    assert transport.most_in_flight > 1
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_rows_in_are_rows_out(data: st.DataObject) -> None:
@@ -241,13 +338,27 @@ def test_rows_in_are_rows_out(data: st.DataObject) -> None:
     played = data.draw(st.lists(scripts, min_size=len(gaps_ns), max_size=len(gaps_ns)), label="scripts")
     concurrency = data.draw(st.none() | st.integers(1, 4), label="concurrency")
     stop_at_ns = data.draw(st.none() | st.integers(0, 100 * SECOND_NS), label="stop")
+    drain_at_ns = data.draw(st.none() | st.integers(0, 100 * SECOND_NS), label="drain")
+    retries = data.draw(st.integers(0, 2), label="retries")
     plan = open_loop(gaps_ns) if concurrency is None else closed_loop(len(gaps_ns), concurrency)
+    if concurrency is None:
+        follows = data.draw(st.lists(st.booleans(), min_size=len(gaps_ns), max_size=len(gaps_ns)), label="turns")
+        turns = tuple(
+            replace(one, due_ns=None, after=one.seq - 1, gap_ns=gaps_ns[one.seq]) if follow and one.seq else one
+            for one, follow in zip(plan.requests, follows, strict=True)
+        )
+        plan = PassPlan("replay", turns, None)
 
-    records, watched, transport = _replayed(plan, lambda name: played[_seq(name)], stop_at_ns)
+    records, watched, transport = _replayed(
+        plan, lambda name: played[_seq(name)], stop_at_ns, drain_at_ns=drain_at_ns, retries=retries
+    )
 
     assert [record.seq for record in records] == list(range(len(plan.requests)))
     assert sorted(watched, key=lambda record: record.seq) == list(records)
     assert all((record.error is None) == (record.outcome is Outcome.OK) for record in records)
-    assert len(transport.sent) == sum(record.sent_ns is not None for record in records)
-    if concurrency is None:
-        assert all(record.sent_ns in (None, record.due_ns) for record in records if record.status is not None)
+    assert all((record.attempts == 0) == (record.outcome is Outcome.NOT_SENT) for record in records)
+    assert transport.in_flight == 0
+    if not retries:
+        assert len(transport.sent) == sum(record.sent_ns is not None for record in records)
+        if concurrency is None:
+            assert all(record.sent_ns in (None, record.due_ns) for record in records if record.status is not None)

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from harness.client import Timeouts, TransportTrouble, one_request
+from harness.client import Carriage, Timeouts, TransportTrouble, replay
+from harness.client.replay import Watch
 from harness.records import Outcome, RequestRecord
+from harness.schedule import PassPlan
 from tests.fakes.clock import FakeClock, run_virtual
 from tests.fakes.passes import PROMPT_TOKENS, cell, planned
 from tests.fakes.transport import DONE, FINISH, USAGE, FakeTransport, Script, answers, token
@@ -17,10 +19,20 @@ REFUSED = TransportTrouble(Outcome.REFUSED, "connection refused")
 CUT = TransportTrouble(Outcome.TRUNCATED, "connection reset")
 
 
+async def _sent_alone(
+    clock: FakeClock, script: Script, *, due_ns: int = 0, t0_ns: int = 0, watch: Watch | None = None, retries: int = 0
+) -> RequestRecord:
+    """The record of request 7, due at `due_ns`, when the server does as `script` says."""
+    transport = FakeTransport(clock, lambda _: script)
+    plan = PassPlan("replay", (planned(7, due_ns),), None)
+    carriage = Carriage(transport, clock, LIMITS, retries)
+    (record,) = await replay(plan, cell(t0_ns), carriage=carriage, start_ns=0, watch=watch)
+    return record
+
+
 def _record_of(script: Script) -> RequestRecord:
     async def main(clock: FakeClock) -> RequestRecord:
-        transport = FakeTransport(clock, lambda _: script)
-        return await one_request(planned(7, None), cell(), 0, transport=transport, clock=clock, timeouts=LIMITS)
+        return await _sent_alone(clock, script)
 
     return run_virtual(main)
 
@@ -50,6 +62,7 @@ def test_every_fact_of_a_good_request() -> None:
         cached_tokens=1,
         output_text="ab",
         status=200,
+        attempts=1,
     )
 
 
@@ -58,9 +71,7 @@ def test_times_count_from_the_runs_origin() -> None:
 
     async def main(clock: FakeClock) -> RequestRecord:
         await clock.sleep_until(1_000)
-        transport = FakeTransport(clock, lambda _: answers(ttft_ns=50, tokens=1))
-        where = cell(t0_ns=400)
-        return await one_request(planned(0, None), where, 900, transport=transport, clock=clock, timeouts=LIMITS)
+        return await _sent_alone(clock, answers(ttft_ns=50, tokens=1), due_ns=900, t0_ns=400)
 
     record = run_virtual(main)
     assert (record.due_ns, record.sent_ns, record.first_token_ns, record.chunk_ns) == (500, 600, 650, (650,))
@@ -124,12 +135,8 @@ def test_cancelling_reaches_watch_and_goes_on() -> None:
 
     async def main(clock: FakeClock) -> tuple[list[RequestRecord], bool]:
         watched: list[RequestRecord] = []
-        transport = FakeTransport(clock, lambda _: answers(ttft_ns=50, tokens=9, itl_ns=1_000))
-        task = asyncio.create_task(
-            one_request(
-                planned(0, None), cell(), 0, transport=transport, clock=clock, timeouts=LIMITS, watch=watched.append
-            )
-        )
+        script = answers(ttft_ns=50, tokens=9, itl_ns=1_000)
+        task = asyncio.create_task(_sent_alone(clock, script, watch=watched.append))
         await clock.sleep_until(60)
         task.cancel()
         await asyncio.wait([task])
@@ -145,11 +152,7 @@ def test_watch_gets_what_is_returned() -> None:
 
     async def main(clock: FakeClock) -> tuple[RequestRecord, list[RequestRecord]]:
         watched: list[RequestRecord] = []
-        transport = FakeTransport(clock, lambda _: answers(ttft_ns=1))
-        record = await one_request(
-            planned(0, None), cell(), 0, transport=transport, clock=clock, timeouts=LIMITS, watch=watched.append
-        )
-        return record, watched
+        return await _sent_alone(clock, answers(ttft_ns=1), watch=watched.append), watched
 
     record, watched = run_virtual(main)
     assert watched == [record]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -42,3 +43,13 @@ def test_another_process_makes_the_same_bytes() -> None:
     ).stdout
 
     assert out == encode_body(Prompting("m", "s", 0, 9), np.array([3, 1], dtype="u4"), 4)
+
+
+def test_a_chat_takes_words() -> None:
+    """Each id is a word of its own, so prompts that begin alike still do; the rest is asked as of a completion."""
+    tokens = np.array([7, 31_999, 8], dtype=np.uint32)
+    chat = json.loads(encode_body(replace(PROMPTING, chat=True), tokens, 4))
+    plain = json.loads(encode_body(PROMPTING, tokens, 4))
+    assert chat.pop("messages") == [{"role": "user", "content": "w7 w31999 w8"}]
+    assert plain.pop("prompt") == [7, 31_999, 8]
+    assert chat == plain
