@@ -9,7 +9,8 @@ class TraceRequest:
 
     `row` is its position in the source, from 0. `arrival_us` counts from the first kept row. `blocks` are dense ids
     from 0 in order of first use; block i covers tokens [i * block_size, (i + 1) * block_size) of the prompt, the last
-    one possibly in part (the trace says by which rule).
+    one possibly in part (the trace says by which rule). A turn with a `delay_us` goes that long after the turn before it
+    in its session has ended, whenever that is; one without (None) goes at its arrival.
     """
 
     row: int
@@ -19,6 +20,7 @@ class TraceRequest:
     input_tokens: int
     output_tokens: int
     blocks: tuple[int, ...]
+    delay_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
