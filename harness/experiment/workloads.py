@@ -13,8 +13,7 @@ from harness.schedule.passes import plan_passes
 from harness.schedule.replay import plan_trace
 from harness.schedule.tokens import Prompting
 from harness.sim.infinite import infinite_cache_hits
-from harness.trace import Trace
-from harness.trace.mooncake import read_mooncake
+from harness.trace import Trace, read_trace
 from harness.trace.transform import limit, scale_lengths, window, with_rate
 
 Hits = Mapping[tuple[str, int], int]
@@ -126,7 +125,7 @@ def read_workloads(experiment: Experiment, base: Path, model: EngineModel, serve
 
 
 def _read(replay: TraceReplay, base: Path, workload: str) -> CutTrace:
-    whole = scale_lengths(read_mooncake(_find(replay.file, base, workload)), replay.length_scale)
+    whole = scale_lengths(read_trace(_find(replay.file, base, workload)), replay.length_scale)
     return CutTrace(whole if replay.limit is None else limit(whole, replay.limit), whole)
 
 

@@ -1,7 +1,8 @@
 """Traces: what happened. Reads, checks, transforms and makes them; sends nothing."""
 
 from harness.trace.make import SHIPPED, MakeSpec, make_trace, sidecar_of
-from harness.trace.mooncake import read_mooncake
+from harness.trace.options import ReadOptions, ReadReport
+from harness.trace.read import TraceRows, iter_rows, read_trace
 from harness.trace.request import Trace, TraceRequest
 from harness.trace.sidecar import Sidecar, read_sidecar, sidecar_path
 from harness.trace.transform import limit, rate, scale_lengths, window, with_rate
@@ -10,14 +11,18 @@ from harness.trace.write import write_trace
 __all__ = [
     "SHIPPED",
     "MakeSpec",
+    "ReadOptions",
+    "ReadReport",
     "Sidecar",
     "Trace",
     "TraceRequest",
+    "TraceRows",
+    "iter_rows",
     "limit",
     "make_trace",
     "rate",
-    "read_mooncake",
     "read_sidecar",
+    "read_trace",
     "scale_lengths",
     "sidecar_of",
     "sidecar_path",

@@ -17,7 +17,7 @@ from harness.trace import (
     TraceRequest,
     make_trace,
     rate,
-    read_mooncake,
+    read_trace,
     sidecar_of,
     sidecar_path,
     write_trace,
@@ -46,7 +46,7 @@ def test_shipped_files_are_made_again_byte_for_byte(tmp_path: Path, name: str) -
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_shipped_files_are_what_they_say(name: str) -> None:
     """683 requests at 1.21 a second, 68 shared prefixes of 16,384 tokens, suffixes and outputs within their bounds."""
-    trace = read_mooncake(WORKLOADS / f"{name}.jsonl")
+    trace = read_trace(WORKLOADS / f"{name}.jsonl")
     prefixes = Counter(request.blocks[:-1] for request in trace.requests)
     tails = {request.blocks[-1] for request in trace.requests}
 
@@ -100,7 +100,7 @@ def test_any_spec_makes_a_trace_that_reads_back(scratch: Path, spec: MakeSpec) -
     trace = make_trace(spec)
     write_trace(scratch, trace.requests, sidecar_of(spec))
 
-    assert read_mooncake(scratch).requests == trace.requests
+    assert read_trace(scratch).requests == trace.requests
     assert len(trace.requests) == spec.requests
     assert trace.requests[0].arrival_us == 0
     assert trace.requests[-1].arrival_us == round((spec.requests - 1) / spec.rate * 1000) * 1000
