@@ -1,7 +1,10 @@
 """Traces: what happened. Reads, checks, transforms and makes them; sends nothing."""
 
+from harness.trace.convert import Conversion, convert
+from harness.trace.formats import FORMATS
 from harness.trace.make import SHIPPED, MakeSpec, make_trace, sidecar_of
 from harness.trace.options import ReadOptions, ReadReport
+from harness.trace.peers import PEERS
 from harness.trace.read import TraceRows, iter_rows, read_trace
 from harness.trace.request import Trace, TraceRequest
 from harness.trace.sidecar import Sidecar, read_sidecar, sidecar_path
@@ -9,7 +12,10 @@ from harness.trace.transform import limit, rate, scale_lengths, window, with_rat
 from harness.trace.write import write_trace
 
 __all__ = [
+    "FORMATS",
+    "PEERS",
     "SHIPPED",
+    "Conversion",
     "MakeSpec",
     "ReadOptions",
     "ReadReport",
@@ -17,6 +23,7 @@ __all__ = [
     "Trace",
     "TraceRequest",
     "TraceRows",
+    "convert",
     "iter_rows",
     "limit",
     "make_trace",

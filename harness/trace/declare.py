@@ -24,7 +24,20 @@ def what_holds(form: Form, path: Path, options: ReadOptions) -> tuple[Sidecar, b
                 where=str(sidecar_path(path)),
                 remedy="leave the option out, or correct the sidecar",
             )
-    return replace(declared, **said), sidecar is not None
+    declared = replace(declared, **said)
+    if declared.time_unit not in form.units:
+        raise TraceError(
+            f"time_unit is {declared.time_unit}, but times of {form.name} are in {' or '.join(form.units)}",
+            where=str(path),
+            remedy="leave --time-unit out, or name the format that it is",
+        )
+    if not form.hashed and not options.allow_unhashed:
+        raise TraceError(
+            f"{form.name} says nothing of what prompts share: every prompt would be its own, and no cache would hit",
+            where=str(path),
+            remedy="allow it (--allow-unhashed) where that is wanted",
+        )
+    return declared, sidecar is not None
 
 
 def refuse_other_unit(

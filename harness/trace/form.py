@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.trace.options import ReadOptions
+from harness.trace.options import TIME_UNITS_NS, ReadOptions
 from harness.trace.sidecar import Sidecar
 
 
@@ -34,11 +34,12 @@ Record = tuple[int | str, Callable[[], RawRow]]
 class Form:
     """A format. `declare` says what holds for all rows of a file; `records` finds the rows under what was declared.
 
-    `hashed` is False where rows never say what they share. `records` raises TraceError where the file as a whole is no
-    file of this format.
+    `hashed` is False where rows never say what they share; `units` are those in which its times may be declared.
+    `records` raises TraceError where the file as a whole is no file of this format.
     """
 
     name: str
     declare: Callable[[Path, ReadOptions], Sidecar]
     records: Callable[[Path, Sidecar, ReadOptions], Iterator[Record]]
     hashed: bool = True
+    units: tuple[str, ...] = tuple(TIME_UNITS_NS)

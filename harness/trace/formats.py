@@ -4,12 +4,20 @@ import csv
 from pathlib import Path
 
 from harness.errors import TraceError
+from harness.trace.azure import AZURE
+from harness.trace.bailian import BAILIAN
+from harness.trace.burstgpt import BURSTGPT
+from harness.trace.csv_columns import CSV
 from harness.trace.fields import RowError, json_row
 from harness.trace.form import Form
 from harness.trace.lines import text_file
+from harness.trace.lmcache_agent import LMCACHE_AGENT
+from harness.trace.lookup_hash import LOOKUP_HASH
 from harness.trace.mooncake import AIPERF, MOONCAKE, VLLM
+from harness.trace.weka import WEKA
 
-FORMATS: dict[str, Form] = {form.name: form for form in (MOONCAKE, AIPERF, VLLM)}
+_ALL = (MOONCAKE, AIPERF, VLLM, BURSTGPT, AZURE, BAILIAN, WEKA, LMCACHE_AGENT, CSV, LOOKUP_HASH)
+FORMATS: dict[str, Form] = {form.name: form for form in _ALL}
 
 _LONGEST_LINE = 1 << 20
 

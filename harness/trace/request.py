@@ -13,7 +13,8 @@ class TraceRequest:
     from 0 in order of first use; block i covers tokens [i * block_size, (i + 1) * block_size) of the prompt, the last
     one possibly in part (the trace says by which rule); what follows the last block is shared with no other request.
     `turn` counts the requests of a session, from 0. `delay_us` is the time from the end of the session's previous turn
-    to this one, where the source says it. `request_id` is the source's own name of the request, or empty.
+    to this one, where the source says it: it goes that long after that end; one without (None) goes at its arrival.
+    `request_id` is the source's own name of the request, or empty.
     """
 
     row: int
