@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "harness"
 ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "errors": (set(), set(), False),
     "config": ({"errors"}, {"pydantic", "yaml"}, False),
-    "trace": ({"errors"}, {"numpy", "orjson"}, False),
+    "trace": ({"errors"}, {"numpy", "orjson", "tokenizers"}, False),
     "schedule": ({"trace"}, {"numpy", "orjson"}, False),
     "records": ({"errors"}, {"pyarrow"}, False),
     "client": ({"schedule", "records"}, {"aiohttp", "orjson"}, True),

@@ -52,6 +52,28 @@ def _text(row: dict[str, object], name: str) -> str:
     return fields.text(row, name)
 
 
+def load_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer in a `tokenizer.json`, or in a model's folder, without the special tokens that a server may add.
+
+    Raises TraceError where there is none, or where the package tokenizers is not installed.
+    """
+    file = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        from tokenizers import Tokenizer as Fast  # noqa: PLC0415 - only text needs it, and it comes with the live stack
+
+        tokenizer = Fast.from_str(file.read_text(encoding="utf-8"))
+    except ImportError as error:
+        raise TraceError("the package tokenizers is not installed", remedy="pip install 'kvreplay[cpu]'") from error
+    except Exception as error:  # from_str raises Exception itself for what it cannot parse
+        raise TraceError(f"no tokenizer: {error}", where=str(file), remedy="give a tokenizer.json") from error
+
+    def tokens(text: str) -> Sequence[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    return tokens
+
+
 def prefix_ids(tokens: Sequence[int], block_size: int) -> list[str]:
     """An id for each block of `tokens`, the last one perhaps in part: equal ids, equal tokens up to the block's end."""
     digest = hashlib.blake2b(digest_size=16)

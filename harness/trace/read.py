@@ -107,7 +107,7 @@ class TraceRows:
             raw.input_tokens,
             output_tokens,
             blocks,
-            raw.delay_us,
+            raw.delay_us if turn else None,
             raw.request_id,
         )
 
@@ -213,6 +213,7 @@ def _in_order(requests: Sequence[TraceRequest]) -> Iterator[TraceRequest]:
             request,
             arrival_us=request.arrival_us - requests[0].arrival_us,
             turn=turns[request.session],
+            delay_us=request.delay_us if turns[request.session] else None,
             blocks=tuple(dense.setdefault(block, len(dense)) for block in request.blocks),
         )
         turns[request.session] += bool(request.session)

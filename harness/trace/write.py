@@ -19,7 +19,9 @@ def write_trace(path: Path, rows: Iterable[TraceRequest], meta: Sidecar, *, stri
     Times are written in ms, whole where they are; `rows`, `sha256` and `time_unit` of `meta` are filled in. `strict`
     writes the four keys of Mooncake's own files and nothing else, times rounded half up to whole ms. Rows are written
     as they come, to a file beside `path` that takes its name at the end: a crash leaves no half trace, at most one
-    whose sidecar's sha256 does not fit, which is refused, not replayed. Raises TraceError where the files cannot be written.
+    whose sidecar's sha256 does not fit, which is refused, not replayed.
+
+    Raises TraceError where the files cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
     digest, count = hashlib.sha256(), 0
