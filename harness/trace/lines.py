@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from harness.errors import TraceError
 
@@ -47,17 +47,13 @@ def text_file(path: Path) -> Iterator[BinaryIO]:
         yield file
         after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise TraceError(
-                f"changed while it was read: {before.st_size} bytes, then {after.st_size}",
-                where=str(path),
-                remedy="read it when its writer has ended, or read a copy",
-            )
+            _refuse_change(path, before.st_size, after.st_size)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Each line with its number from 1. Raises TraceError as `text_file` does."""
     with text_file(path) as file:
-        yield from enumerate(file, start=1)
+        yield from enumerate(_lines(file, path), start=1)
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -79,8 +75,27 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, row
 
 
+def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of the file as long as it was at the start: one that grows as fast as it is read would never end."""
+    size = os.fstat(file.fileno()).st_size
+    left = size - file.tell()
+    for line in file:
+        left -= len(line)
+        if left < 0:
+            _refuse_change(path, size, os.fstat(file.fileno()).st_size)
+        yield line
+
+
+def _refuse_change(path: Path, before: int, after: int) -> NoReturn:
+    raise TraceError(
+        f"changed while it was read: {before} bytes, then {after}",
+        where=str(path),
+        remedy="read it when its writer has ended, or read a copy",
+    )
+
+
 def _decoded(file: BinaryIO, path: Path) -> Iterator[str]:
-    for number, line in enumerate(file, start=1):
+    for number, line in enumerate(_lines(file, path), start=1):
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
