@@ -7,13 +7,11 @@ from harness.config.experiment import (
     Experiment,
     Link,
     LMCache,
-    Passes,
-    TraceReplay,
     Valkey,
-    Workload,
 )
 from harness.config.load import load_experiment
 from harness.config.units import Bandwidth
+from harness.config.workload import LengthScale, Passes, TraceReplay, Transform, Window, Workload
 
 __all__ = [
     "Arm",
@@ -22,10 +20,13 @@ __all__ = [
     "Engine",
     "Experiment",
     "LMCache",
+    "LengthScale",
     "Link",
     "Passes",
     "TraceReplay",
+    "Transform",
     "Valkey",
+    "Window",
     "Workload",
     "load_experiment",
 ]

@@ -8,7 +8,6 @@ from harness.trace.peers import PEERS
 from harness.trace.read import TraceRows, iter_rows, read_trace
 from harness.trace.request import Trace, TraceRequest
 from harness.trace.sidecar import Sidecar, read_sidecar, sidecar_path
-from harness.trace.transform import limit, rate, scale_lengths, window, with_rate
 from harness.trace.write import write_trace
 
 __all__ = [
@@ -25,15 +24,10 @@ __all__ = [
     "TraceRows",
     "convert",
     "iter_rows",
-    "limit",
     "make_trace",
-    "rate",
     "read_sidecar",
     "read_trace",
-    "scale_lengths",
     "sidecar_of",
     "sidecar_path",
-    "window",
-    "with_rate",
     "write_trace",
 ]
