@@ -26,7 +26,7 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "sim": ({"schedule", "records"}, {"numba", "numpy"}, False),
     "report": ({"analysis", "model", "records"}, {"jinja2", "plotly", "rich"}, False),
     "experiment": ({"*"}, {"httpx", "pyarrow", "uvloop"}, True),
-    "cli": ({"config", "errors", "experiment", "records", "report"}, {"rich", "typer"}, False),
+    "cli": ({"config", "errors", "experiment", "records", "report", "trace"}, {"rich", "typer"}, False),
 }
 DRAWERS = {"utils", "util", "common", "base", "helpers", "helper", "manager"}
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -8,6 +8,7 @@ from harness.cli.doctor import doctor
 from harness.cli.plan import plan
 from harness.cli.report import report
 from harness.cli.run import run
+from harness.cli.trace import app as trace
 from harness.cli.up import down, up
 from harness.errors import HarnessError
 
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 for verb in (run, plan, report, up, down, doctor):
     app.command()(verb)
+app.add_typer(trace, name="trace")
 
 
 def main() -> None:
