@@ -11,6 +11,7 @@ from harness.trace.peers import Peer, how_to_read
 from harness.trace.read import TraceRows, read_trace
 from harness.trace.request import TraceRequest
 from harness.trace.sidecar import Sidecar
+from harness.trace.turns import accumulate
 from harness.trace.write import write_trace
 
 
@@ -36,7 +37,8 @@ def convert(
 
     Native rows keep microseconds, sessions, delays and names. `strict`, which a `peer` implies, writes the four keys
     that every reader takes: times in whole ms, and ids for every token, since others know no tail without ids; what had
-    none gets ids that occur once, so that hits stay as they are. Memory holds no rows, unless they must be sorted.
+    none gets ids that occur once, so that hits stay as they are; turns that count only what is new become whole
+    prompts. Memory holds no rows, unless they must be sorted or made whole.
     Nothing is written of a trace that cannot be read. Raises TraceError as `read_trace` does, and where `out` cannot be
     written.
     """
@@ -52,7 +54,11 @@ def convert(
         rows, report = trace.requests, trace.report or report
     meta = _sidecar(first.declared, report, source)
     if strict:
-        rows = with_ids_to_the_end(rows, report.block_size, report.ids)
+        free = report.ids
+        if report.turn_lengths == "delta":
+            rows = tuple(accumulate(rows, report.block_size))
+            free = 1 + max((block for row in rows for block in row.blocks), default=-1)
+        rows = with_ids_to_the_end(rows, report.block_size, free)
         meta = replace(meta, tail="ceil", turn_lengths="cumulative", notes=f"{meta.notes}{_strict_notes(report)}")
     written = write_trace(out, rows, meta, strict=strict)
     return Conversion(report, written, how_to_read(peer, out, written) if peer else ())

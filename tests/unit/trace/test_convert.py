@@ -92,6 +92,19 @@ def test_strict_rows_have_four_keys(tmp_path: Path) -> None:
     assert [(one["timestamp"], one["hash_ids"]) for one in written] == [(0, [0, 1, 2]), (1, [0, 3, 4])]
 
 
+def test_strict_turns_are_whole_prompts(tmp_path: Path) -> None:
+    """Case 38: turns that count only what is new become prompts that hold the turns before, as four keys must say."""
+    rows = [row(session_id="a", input_length=length, hash_ids=[]) for length in (1000, 1200)]
+    source = jsonl(tmp_path / "in.jsonl", *rows, meta={"turn_lengths": "delta"})
+
+    result = convert(source, tmp_path / "out.jsonl", options=ReadOptions(allow_unhashed=True), strict=True)
+
+    requests = read_trace(tmp_path / "out.jsonl").requests
+    assert [one.input_tokens for one in requests] == [1000, 1000 + 5 + 1200]
+    assert hit_tokens(requests, 512) == [0, 512]
+    assert result.sidecar.turn_lengths == "cumulative"
+
+
 def test_the_sidecar_tells_the_whole_story(tmp_path: Path) -> None:
     """What was dropped, sorted, raised and assumed is in the sidecar; a converted trace is called converted."""
     rows = [row(timestamp=5), row(timestamp=1, output_length=0), row(timestamp="x"), row(timestamp=2, hash_ids=[])]
