@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "harness"
 ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "errors": (set(), set(), False),
     "config": ({"errors"}, {"pydantic", "yaml"}, False),
-    "trace": ({"errors"}, {"numpy", "orjson"}, False),
+    "trace": ({"errors"}, {"numpy", "orjson", "tokenizers"}, False),
     "schedule": ({"trace"}, {"numpy", "orjson"}, False),
     "records": ({"errors"}, {"pyarrow"}, False),
     "client": ({"schedule", "records"}, {"aiohttp", "httptools", "numpy", "orjson", "uvloop"}, True),
@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "sim": ({"schedule", "records"}, {"numba", "numpy"}, False),
     "report": ({"analysis", "model", "records"}, {"jinja2", "plotly", "rich"}, False),
     "experiment": ({"*"}, {"httpx", "numpy", "orjson", "pyarrow", "uvloop"}, True),
-    "cli": ({"config", "errors", "experiment", "records", "report"}, {"rich", "typer"}, False),
+    "cli": ({"config", "errors", "experiment", "records", "report", "trace"}, {"rich", "typer"}, False),
 }
 DRAWERS = {"utils", "util", "common", "base", "helpers", "helper", "manager"}
 MODULES = sorted(PACKAGE.rglob("*.py"))

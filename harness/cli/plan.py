@@ -28,7 +28,10 @@ def _text(document: dict[str, Any]) -> str:
     lines += [document["machine"], ""]
     for workload in document["workloads"]:
         lines.append(f"workload {workload['name']}")
-        lines += [f"  {name}: {value}" for name, value in workload.items() if name not in {"name", "arms"}]
+        lines += [
+            f"  {name}: {value}" for name, value in workload.items() if name not in {"name", "arms", "transforms"}
+        ]
+        lines += [f"  {number}. {step}" for number, step in enumerate(workload.get("transforms", ()), start=1)]
         lines += [f"  on {arm}: {text}" for arm, text in workload["arms"].items()]
         lines.append("")
     for arm in document["arms"]:

@@ -1,20 +1,18 @@
 """The config door: YAML in, a frozen Experiment out."""
 
+from harness.config.client import Client
 from harness.config.experiment import (
     Arm,
     Attach,
-    Client,
     Engine,
     Experiment,
     Link,
     LMCache,
-    Passes,
-    TraceReplay,
     Valkey,
-    Workload,
 )
 from harness.config.load import load_experiment
 from harness.config.units import Bandwidth
+from harness.config.workload import LengthScale, Passes, TraceReplay, Transform, Window, Workload
 
 __all__ = [
     "Arm",
@@ -24,10 +22,13 @@ __all__ = [
     "Engine",
     "Experiment",
     "LMCache",
+    "LengthScale",
     "Link",
     "Passes",
     "TraceReplay",
+    "Transform",
     "Valkey",
+    "Window",
     "Workload",
     "load_experiment",
 ]

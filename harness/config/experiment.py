@@ -1,26 +1,15 @@
 """What an experiment is: engine, arms, workloads. Strict and frozen; an unknown key is an error."""
 
-from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from harness.config.units import Bandwidth, parse_bandwidth, parse_bytes, parse_ratio, parse_seconds
+from harness.config.client import Client
+from harness.config.strict import Bytes, Name, Rate, Seconds, Strict
+from harness.config.workload import TraceReplay, Workload
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes)]
-Seconds = Annotated[float, BeforeValidator(parse_seconds)]
-PositiveSeconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0)]
-Rate = Annotated[Bandwidth, BeforeValidator(parse_bandwidth)]
-Ratio = Annotated[Fraction, BeforeValidator(parse_ratio)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
 ValkeyUrl = Annotated[str, Field(pattern=r"^(valkey|redis|resp)s?://[^\s/:]+:[0-9]+")]
-
-
-class Strict(BaseModel):
-    """Frozen, no unknown keys, no silent conversions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
 
 class Attach(Strict):
@@ -108,80 +97,6 @@ class Arm(Strict):
         return self
 
 
-class Passes(Strict):
-    """D documents read in the given orders at a concurrency (closed loop), each pass with a question of its own."""
-
-    documents: Annotated[int, Field(ge=1)]
-    document_tokens: Annotated[int, Field(ge=1)]
-    question_tokens: Annotated[int, Field(ge=1)]
-    output_tokens: Annotated[int, Field(ge=1)] = 4
-    order: Annotated[tuple[Literal["first", "again", "reverse"], ...], Field(strict=False, min_length=1)]
-    concurrency: Annotated[int, Field(ge=1)] = 1
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        if len(set(self.order)) != len(self.order):
-            raise ValueError("order names a pass twice")
-        return self
-
-
-class TraceReplay(Strict):
-    """A timestamped trace, replayed open loop.
-
-    `limit` keeps the first rows, `length_scale` scales every length, `rate` sets the mean arrival rate: `recorded`, a
-    number of requests a second, or `match-rho`: the rate at which arm `rho_arm` has load rho = lambda n s / B. `window`
-    then keeps what arrives within a time, so that a slow machine, whose matched rate is low, ends a run too.
-    """
-
-    file: str
-    limit: Annotated[int, Field(ge=1)] | None = None
-    length_scale: Ratio = Fraction(1)
-    rate: Literal["recorded", "match-rho"] | Annotated[float, Field(gt=0, strict=False)] = "recorded"
-    window: Seconds | None = None
-    rho: Annotated[float, Field(gt=0)] = 1.13
-    rho_arm: Name | None = None
-
-
-class Client(Strict):
-    """How requests are sent.
-
-    `workers` processes send an open loop (None: as many as the plan needs). `api_key_env` names the environment
-    variable that holds the key. A request that was refused, or turned away before its first byte, is sent again up to
-    `retries` times. The deadlines run until the request is written, from then to the first byte of the body, from one
-    piece of the body to the next, and over all of it. `on_interrupt` says what Ctrl-C does to requests in flight; a
-    second Ctrl-C ends them in any case.
-    """
-
-    http: Literal["httptools", "aiohttp"] = "httptools"
-    workers: Annotated[int, Field(ge=1, le=64)] | None = None
-    endpoint: Literal["completions", "chat"] = "completions"
-    route: Literal["round-robin", "session", "prefix"] = "round-robin"
-    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    ca_file: str | None = None
-    verify_tls: bool = True
-    retries: Annotated[int, Field(ge=0, le=100)] = 0
-    connect_deadline: PositiveSeconds = 10.0
-    first_byte_deadline: PositiveSeconds = 600.0
-    between_bytes_deadline: PositiveSeconds = 120.0
-    total_deadline: PositiveSeconds = 1800.0
-    on_interrupt: Literal["drain", "cancel"] = "drain"
-
-
-class Workload(Strict):
-    """Either documents read in passes, or a trace; `prewarm` fills the caches with every shared prefix beforehand."""
-
-    name: Name
-    passes: Passes | None = None
-    trace: TraceReplay | None = None
-    prewarm: bool = False
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if (self.passes is None) == (self.trace is None):
-            raise ValueError("a workload has either `passes` or `trace`")
-        return self
-
-
 class Experiment(Strict):
     """A whole experiment: every arm x workload x repeat of it is one cell of the result."""
 
@@ -208,7 +123,7 @@ class Experiment(Strict):
         elif self.engine.kv_cache_tokens is None and self.engine.backend == "vllm-cpu":
             raise ValueError("engine.kv_cache_tokens is needed: how large is vLLM's own KV cache?")
         for workload in self.workloads:
-            if workload.trace is not None and workload.trace.rate == "match-rho":
+            if workload.trace is not None and workload.trace.matches_rho:
                 self.rho_arm(workload.trace)
         return self
 

@@ -38,18 +38,15 @@ def _machine(prepared: Prepared, machine: Machine | None) -> str:
 
 
 def _workload(prepared: Prepared, workload: Workload, machine: Machine | None) -> dict[str, Any]:
-    known = machine is not None or workload.trace is None or workload.trace.rate != "match-rho"
-    timed = workload
-    if workload.trace is not None and not known:
-        open_times = {"rate": "recorded", "window": None}
-        timed = workload.model_copy(update={"trace": workload.trace.model_copy(update=open_times)})
-    plan = prepared.workloads.plan(timed, 0, machine)
+    known = machine is not None or workload.trace is None or not workload.trace.matches_rho
+    workloads = prepared.workloads
+    plan = workloads.plan(workload, 0, machine) if known else workloads.untimed_plan(workload)
     facts = {name: value for name, value in asdict(describe(plan)).items() if value not in (None, 0)}
     if not known:
         for name in ("span_s", "rate_per_s"):
             facts[name] = "set by the probe (match-rho)"
-        if workload.trace is not None and workload.trace.window is not None:
-            facts["window_s"] = f"{workload.trace.window:g}: later requests are left out"
+    if workload.trace is not None:
+        facts["transforms"] = list(plan.transforms)
     arms = {arm.name: _on_arm(prepared, workload, arm, machine, known=known) for arm in prepared.arms}
     return {"name": workload.name, **facts, "plan_hash": plan.hash if known else "set by the probe", "arms": arms}
 
@@ -60,8 +57,6 @@ def _on_arm(prepared: Prepared, workload: Workload, arm: Arm, machine: Machine |
     text = ", ".join(f"{name} {tokens:,.0f}" for name, tokens in hits.items())
     text = f"at most {text} hit tokens a request"
     rate = prepared.workloads.rate_per_s(workload, machine) if known else None
-    if rate is None and workload.trace is not None and known:
-        rate = describe(prepared.workloads.plan(workload, 0, machine)).rate_per_s
     rho = prepared.workloads.rho(workload, arm, machine, rate)
     return text if rho is None else f"{text}, rho {rho:.2f}"
 

@@ -49,5 +49,5 @@ class Machine:
 def needs_probe(experiment: Experiment, arms: Sequence[Arm]) -> bool:
     """Whether a link of `arms` is given in multiples of B*, or a workload of the experiment has a rate that needs R."""
     links = [arm.valkey.link for arm in arms if arm.valkey is not None and arm.valkey.link is not None]
-    rates = [workload.trace.rate for workload in experiment.workloads if workload.trace is not None]
-    return any(link.bandwidth.bstar is not None for link in links) or "match-rho" in rates
+    traces = [workload.trace for workload in experiment.workloads if workload.trace is not None]
+    return any(link.bandwidth.bstar is not None for link in links) or any(trace.matches_rho for trace in traces)

@@ -1,7 +1,7 @@
 """Everything that can be known, and go wrong, before the first process starts."""
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,8 +70,9 @@ def prepare(
             where=f"{path}: engine.model",
             remedy="give the model's folder, or write bandwidths in bytes a second and rates in requests a second",
         )
-    read = read_workloads(experiment, path.parent, model, vllm.served_name(experiment.engine))
-    _check_lengths(experiment, model, read, path)
+    limits = _limits(experiment, model)
+    read = read_workloads(experiment, path.parent, model, vllm.served_name(experiment.engine), limits)
+    _check_lengths(experiment, limits, read, path)
     _check_memory(experiment, model, chosen, path)
     return Prepared(path, experiment, chosen, model, read)
 
@@ -94,15 +95,21 @@ def _cut(whole: Experiment, workloads: Sequence[str], repeats: int | None, limit
     return whole.model_copy(update={"workloads": tuple(kept), "repeats": repeats or whole.repeats})
 
 
-def _check_lengths(experiment: Experiment, model: EngineModel, workloads: Workloads, path: Path) -> None:
-    engine, longest = experiment.engine, workloads.longest_request_tokens
+def _limits(experiment: Experiment, model: EngineModel) -> dict[str, int]:
+    """What bounds a request's tokens, answer included, as far as it is known."""
+    engine = experiment.engine
     limits = {
         "engine.max_model_len": engine.max_model_len,
         "engine.kv_cache_tokens": engine.kv_cache_tokens,
         "the model's max_position_embeddings": model.max_positions,
     }
+    return {name: tokens for name, tokens in limits.items() if tokens is not None}
+
+
+def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads: Workloads, path: Path) -> None:
+    engine, longest = experiment.engine, workloads.longest_request_tokens
     for name, limit in limits.items():
-        if limit is not None and longest > limit:
+        if longest > limit:
             raise ConfigError(
                 f"the longest request has {longest} tokens, answer included; {name} is {limit}",
                 where=str(path),

@@ -146,7 +146,8 @@ class _Arms:
                 for repeat in range(self._prepared.experiment.repeats):
                     plan = workloads.plan(workload, repeat, machine)
                     rate = workloads.rate_per_s(workload, machine)
-                    plans[f"{workload.name}/{repeat}"] = {"hash": plan.hash, "rate_per_s": rate}
+                    facts = {"hash": plan.hash, "rate_per_s": rate, "transforms": plan.transforms}
+                    plans[f"{workload.name}/{repeat}"] = facts
         return {
             "probe": None if machine is None else machine.facts(),
             "arms": {arm.name: self._arm_facts(arm) for arm in self._prepared.arms},

@@ -4,43 +4,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.config import Arm, Experiment, TraceReplay, Workload
+from harness.config import Arm, Experiment, Workload
 from harness.errors import ConfigError
 from harness.experiment.engine_model import EngineModel
 from harness.experiment.machine import Machine
+from harness.experiment.replayed import ReplayedTrace, open_names, read_replayed
 from harness.schedule import Plan
 from harness.schedule.passes import plan_passes
 from harness.schedule.replay import plan_trace
 from harness.schedule.tokens import Prompting
 from harness.sim.infinite import infinite_cache_hits
-from harness.trace import Trace
-from harness.trace.mooncake import read_mooncake
-from harness.trace.transform import limit, scale_lengths, window, with_rate
+from harness.trace.transform import mean_rate
 
 Hits = Mapping[tuple[str, int], int]
 """By (pass, seq): the most any cache could hit, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class CutTrace:
-    """A trace as a workload wants it: scaled, and the rows of `limit` beside the whole of it."""
-
-    kept: Trace
-    whole: Trace
-
-
-@dataclass(frozen=True, slots=True)
 class Workloads:
     """Everything needed to build the plan of any workload and repeat.
 
-    `traces` are checked, cut and scaled. `hits` is by workload and granule (the unit in which a cache hits). Lengths
+    `traces` are checked and transformed. `hits` is by workload and granule (the unit in which a cache hits). Lengths
     and hits are those of every repeat: only tokens and times differ between them. `longest_prompt_tokens` is over all
     workloads, and so is `longest_request_tokens`, which counts the answer too.
     """
 
     experiment: Experiment
     prompting: Prompting
-    traces: Mapping[str, CutTrace]
+    traces: Mapping[str, ReplayedTrace]
     hits: Mapping[tuple[str, int], Hits]
     longest_prompt_tokens: int
     longest_request_tokens: int
@@ -50,10 +41,17 @@ class Workloads:
 
         Raises ConfigError where the rate depends on a machine that was not measured.
         """
+        return self._plan(workload, repeat, self.rate_per_s(workload, machine))
+
+    def untimed_plan(self, workload: Workload) -> Plan:
+        """The plan of the first repeat without what depends on the machine: those steps are named, and not done."""
+        plan = self._plan(workload, 0, None)
+        trace = self.traces.get(workload.name)
+        return plan if trace is None else replace(plan, transforms=(*plan.transforms, *open_names(trace.open_steps)))
+
+    def _plan(self, workload: Workload, repeat: int, rate_per_s: float | None) -> Plan:
         salt = f"{self.experiment.seed}/{workload.name}/{repeat}"
-        rate = self.rate_per_s(workload, machine)
-        within_s = workload.trace.window if workload.trace is not None else None
-        return _plan(workload, self.traces.get(workload.name), self.salted(salt), rate, within_s)
+        return _plan(workload, self.traces.get(workload.name), self.salted(salt), rate_per_s)
 
     def salted(self, salt: str) -> Prompting:
         """How prompts are made of ids, under another salt."""
@@ -64,12 +62,15 @@ class Workloads:
         return self.hits[workload.name, granule_tokens(self.experiment, arm)]
 
     def rate_per_s(self, workload: Workload, machine: Machine | None) -> float | None:
-        """The mean arrival rate that the config asks for; None where the trace's own times stand."""
+        """The mean arrival rate of a trace: by its own times, or that of `match-rho`; None for passes, or without one.
+
+        Raises ConfigError where it depends on a machine that was not measured.
+        """
         replay = workload.trace
-        if replay is None or replay.rate == "recorded":
+        if replay is None:
             return None
-        if replay.rate != "match-rho":
-            return float(replay.rate)
+        if not replay.matches_rho:
+            return mean_rate(self.traces[workload.name].kept)
         arm = self.experiment.rho_arm(replay)
         remote = None if machine is None else machine.remote_bytes_per_s(arm)
         if machine is None or remote is None:
@@ -104,12 +105,17 @@ def granule_tokens(experiment: Experiment, arm: Arm) -> int:
     return arm.lmcache.chunk_size if arm.lmcache is not None else experiment.engine.block_size
 
 
-def read_workloads(experiment: Experiment, base: Path, model: EngineModel, served_model: str) -> Workloads:
-    """Read and check every trace of the config. Raises TraceError or ConfigError before anything has been started."""
+def read_workloads(
+    experiment: Experiment, base: Path, model: EngineModel, served_model: str, limits: Mapping[str, int]
+) -> Workloads:
+    """Read and check every trace of the config. Raises TraceError or ConfigError before anything has been started.
+
+    `limits` are the token counts, by name, that no request may exceed.
+    """
     chat = experiment.client.endpoint == "chat"
     prompting = Prompting(served_model, "", model.vocab_low, model.vocab_high, chat)
     traces = {
-        workload.name: _read(workload.trace, base, workload.name)
+        workload.name: read_replayed(workload.trace, base, workload.name, limits, experiment.seed)
         for workload in experiment.workloads
         if workload.trace is not None
     }
@@ -117,7 +123,7 @@ def read_workloads(experiment: Experiment, base: Path, model: EngineModel, serve
     hits: dict[tuple[str, int], Hits] = {}
     prompts, requests = [], []
     for workload in experiment.workloads:
-        plan = _plan(workload, traces.get(workload.name), prompting, None, None)
+        plan = _plan(workload, traces.get(workload.name), prompting, None)
         for granule in granules:
             hits[workload.name, granule] = infinite_cache_hits(plan.passes, granule, plan.prewarm)
         for part in (*plan.passes, *((plan.prewarm,) if plan.prewarm else ())):
@@ -126,23 +132,14 @@ def read_workloads(experiment: Experiment, base: Path, model: EngineModel, serve
     return Workloads(experiment, prompting, traces, hits, max(prompts), max(requests))
 
 
-def _read(replay: TraceReplay, base: Path, workload: str) -> CutTrace:
-    whole = scale_lengths(read_mooncake(_find(replay.file, base, workload)), replay.length_scale)
-    return CutTrace(whole if replay.limit is None else limit(whole, replay.limit), whole)
-
-
-def _plan(
-    workload: Workload,
-    trace: CutTrace | None,
-    prompting: Prompting,
-    rate_per_s: float | None,
-    within_s: float | None,
-) -> Plan:
-    if trace is not None:
-        timed = trace.kept if rate_per_s is None else with_rate(trace.kept, rate_per_s)
-        if within_s is not None:
-            timed = window(timed, round(within_s * 1e6))
-        return plan_trace(workload.name, timed, prompting, prewarm=workload.prewarm, whole=trace.whole)
+def _plan(workload: Workload, trace: ReplayedTrace | None, prompting: Prompting, rate_per_s: float | None) -> Plan:
+    if trace is not None and workload.trace is not None:
+        timed, log = trace.timed(rate_per_s)
+        waits = workload.trace.turns == "wait"
+        plan = plan_trace(
+            workload.name, timed, prompting, prewarm=workload.prewarm, whole=trace.whole, turns_wait=waits
+        )
+        return replace(plan, transforms=log)
     passes = workload.passes
     assert passes is not None  # noqa: S101 - a workload has one or the other (config)
     return plan_passes(
@@ -155,16 +152,4 @@ def _plan(
         passes.concurrency,
         prompting,
         prewarm=workload.prewarm,
-    )
-
-
-def _find(file: str, base: Path, workload: str) -> Path:
-    """A trace's path counts from the working directory, else from the config's folder or the one above it."""
-    for folder in (Path(), base, base.parent):
-        if (folder / file).is_file():
-            return folder / file
-    raise ConfigError(
-        f"workload {workload}: no such trace: {file}",
-        where="trace.file",
-        remedy="give a path from here or from the config's folder",
     )

@@ -10,11 +10,13 @@ from harness.schedule.plan import Plan
 class PlanSummary:
     """Sizes of a plan's measured passes together; the prewarm has its own two figures.
 
-    `span_s` runs from the first due time to the last and `rate_per_s` is (n - 1) / span; both are None in a closed
-    loop, and the rate also where all requests are due at once. `concurrency` is None in an open loop.
+    `span_s` runs from the first due time to the last and `rate_per_s` is (n - 1) / span, n being the requests with a
+    due time; both are None in a closed loop, and the rate also where all requests are due at once. `turns_that_wait`
+    is how many are due when their predecessor has ended instead. `concurrency` is None in an open loop.
     """
 
     requests: int
+    turns_that_wait: int
     span_s: float | None
     rate_per_s: float | None
     prompt_tokens_total: int
@@ -36,6 +38,7 @@ def describe(plan: Plan) -> PlanSummary:
     warming = plan.prewarm.requests if plan.prewarm else ()
     return PlanSummary(
         requests=len(requests),
+        turns_that_wait=sum(request.after is not None for request in requests),
         span_s=span_s,
         rate_per_s=(len(due_ns) - 1) / span_s if span_s else None,
         prompt_tokens_total=sum(lengths),

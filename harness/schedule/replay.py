@@ -13,19 +13,27 @@ PREWARM_TAIL_TOKENS = 4
 _Part = tuple[int, int]
 
 
-def plan_trace(name: str, trace: Trace, prompting: Prompting, *, prewarm: bool, whole: Trace | None = None) -> Plan:
+def plan_trace(
+    name: str, trace: Trace, prompting: Prompting, *, prewarm: bool, whole: Trace | None = None, turns_wait: bool = True
+) -> Plan:
     """One open-loop pass named `replay`: each request is due at its arrival, `seq` and `row` in order of arrival.
 
-    Equal blocks have equal tokens; what lies behind a row's last block has no id and is its own. With `prewarm`, a pass
-    of that name sends every distinct prefix that several requests share, once, one at a time, for one token. The prefix
-    of a request is its longest run of leading blocks with which another one starts too; one that starts another is sent
-    with it. A tail of `PREWARM_TAIL_TOKENS` tokens of its own follows each. Of a trace cut short, `whole` is the trace
-    before the cut: what is shared there is shared, though only prefixes of the rows left are sent.
+    With `turns_wait`, a turn that has a delay is due that long after the turn before it in the trace has ended; the
+    first one of a session that is left, and every turn without a delay, is due at its arrival. Equal blocks have equal
+    tokens; what lies behind a row's last block has no id and is its own. With `prewarm`, a pass of that name sends
+    every distinct prefix that several requests share, once, one at a time, for one token. The prefix of a request is
+    its longest run of leading blocks with which another one starts too; one that starts another is sent with it. A
+    tail of `PREWARM_TAIL_TOKENS` tokens of its own follows each. Of a trace cut short, `whole` is the trace before the
+    cut: what is shared there is shared, though only prefixes of the rows left are sent.
     """
     # Ids behind those of the blocks: one for the end of each row, then one for each prewarming request.
     free = 1 + max((block for request in trace.requests for block in request.blocks), default=-1)
     requests = []
+    last_turn: dict[str, int] = {}
     for seq, request in enumerate(trace.requests):
+        after = last_turn.get(request.session) if turns_wait and request.delay_us is not None else None
+        if request.session:
+            last_turn[request.session] = seq
         parts = _parts(request, trace.block_size)
         rest = request.input_tokens - sum(count for _, count in parts)
         tokens = prompt_tokens(prompting, [*parts, (free + seq, rest)] if rest else parts)
@@ -34,10 +42,12 @@ def plan_trace(name: str, trace: Trace, prompting: Prompting, *, prewarm: bool, 
                 seq=seq,
                 row=request.row,
                 session=request.session,
-                due_ns=request.arrival_us * 1000,
+                due_ns=request.arrival_us * 1000 if after is None else None,
                 tokens=tokens,
                 max_tokens=request.output_tokens,
                 body=encode_body(prompting, tokens, request.output_tokens),
+                after=after,
+                gap_ns=(request.delay_us or 0) * 1000 if after is not None else 0,
             )
         )
     warm = _prewarm(trace, whole or trace, prompting, free + len(requests)) if prewarm else None

@@ -1,179 +1,208 @@
-"""A made trace: long shared prefixes, short suffixes of each request's own, a fixed count at an exactly fixed rate.
+"""Made traces: long shared prefixes with suffixes of each request's own, and documents that are read in passes.
 
-Every draw comes from sha256(seed, purpose, index), so that a spec gives the same bytes on every machine and with every
-version of Python; times are rounded to whole ms, which hides the last bit of a platform's `log` and `pow`.
+Everything comes from a seed (`draws`), so that a spec gives the same bytes on every machine.
 """
 
-import hashlib
-import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import Literal
 
 from harness.errors import TraceError
+from harness.trace.arrivals import Arrivals
+from harness.trace.draws import shuffled, whole, without_end
 from harness.trace.request import Trace, TraceRequest
 from harness.trace.sidecar import Sidecar
 
-Arrivals = Literal["poisson-conditioned", "deterministic", "gamma"]
+ReuseOrder = Literal["cyclic", "zipf", "uniform"]
 
 
 @dataclass(frozen=True, slots=True)
 class MakeSpec:
-    """What to make. The defaults are the trace we ship.
+    """Requests in groups that share a prefix. The defaults are the trace we ship.
 
-    `requests` arrive at exactly `rate` a second, counted as (n - 1) / (last arrival - first arrival) with whole ms.
-    Each prompt is one of `prefixes` of `prefix_tokens`, read in cycles that are shuffled anew each time, and a
-    suffix of its own of `suffix_tokens` (least, most). Raises TraceError for sizes that make no such trace.
+    Each prompt is one of `prefixes` of `prefix_tokens`, and a suffix of its own of `suffix_tokens` (least, most).
+    `order` is how prefixes are reused: `cyclic`, all of them and then all again, shuffled anew each time; `uniform`,
+    each with equal chance; `zipf`, the k-th with chance proportional to k**-zipf_exponent. Raises TraceError for sizes
+    that make no such trace.
     """
 
     requests: int = 683
-    rate: float = 1.21
     prefixes: int = 68
     prefix_tokens: int = 16_384
     suffix_tokens: tuple[int, int] = (32, 240)
     output_tokens: tuple[int, int] = (32, 160)
+    order: ReuseOrder = "cyclic"
+    zipf_exponent: float = 1.0
     block_size: int = 512
-    arrivals: Arrivals = "poisson-conditioned"
-    gamma_cv: float = 2.5
+    arrivals: Arrivals = field(default_factory=Arrivals)
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Raises TraceError for the first size that is wrong, with what it must be."""
-        rules = (
+        _require(
+            self,
             (self.requests >= 2, "requests", "at least 2"),
-            (math.isfinite(self.rate) and self.rate > 0, "rate", "above zero"),
             (self.prefixes >= 1, "prefixes", "at least 1"),
             (self.block_size >= 1, "block_size", "at least 1"),
-            (
-                self.prefix_tokens >= self.block_size >= 1 and self.prefix_tokens % self.block_size == 0,
-                "prefix_tokens",
-                "a multiple of block_size",
-            ),
-            (1 <= self.suffix_tokens[0] <= self.suffix_tokens[1] <= self.block_size, "suffix_tokens", "within a block"),
+            (_whole_blocks(self.prefix_tokens, self.block_size), "prefix_tokens", "a multiple of block_size"),
+            (1 <= self.suffix_tokens[0] <= self.suffix_tokens[1], "suffix_tokens", "least and most, from 1"),
             (1 <= self.output_tokens[0] <= self.output_tokens[1], "output_tokens", "least and most, from 1"),
-            (math.isfinite(self.gamma_cv) and self.gamma_cv > 1, "gamma_cv", "above 1"),
+            (self.order in _ORDERS, "order", f"one of {', '.join(_ORDERS)}"),
+            (0 <= self.zipf_exponent < 100, "zipf_exponent", "from 0 to below 100"),
         )
-        for holds, name, expected in rules:
-            if not holds:
-                raise TraceError(f"{name} is {getattr(self, name)}", where="trace make", remedy=f"must be {expected}")
+
+    def prompts(self) -> Iterator["_Prompt"]:
+        """Each request's shared part, its own part and its answer."""
+        prefixes = _ORDERS[self.order](self)
+        for row in range(self.requests):
+            own = whole(self.seed, "suffix", row, *self.suffix_tokens)
+            yield _Prompt(next(prefixes), self.prefix_tokens, own, whole(self.seed, "output", row, *self.output_tokens))
+
+    def notes(self) -> str:
+        """What people should know of it."""
+        reused = {
+            "cyclic": "cycles, each cycle in a new order",
+            "uniform": "random order, each as likely as the others",
+            "zipf": f"random order, the k-th with a chance proportional to k**-{self.zipf_exponent:g}",
+        }[self.order]
+        return f"{self.prefixes} prefixes of {self.prefix_tokens} tokens in {reused}; each suffix occurs once."
 
 
-SHIPPED = {
-    "trace-16k-683": MakeSpec(),
-    "trace-16k-683-deterministic": MakeSpec(arrivals="deterministic"),
-    "trace-16k-683-gamma": MakeSpec(arrivals="gamma"),
-}
+@dataclass(frozen=True, slots=True)
+class PassesSpec:
+    """Documents read in passes, each time with a question that occurs once: what a passes workload sends, with times.
+
+    A pass is `first` or `again` (documents 0 to D - 1) or `reverse`. Raises TraceError for sizes that make no such
+    trace.
+    """
+
+    documents: int = 10
+    document_tokens: int = 1280
+    question_tokens: int = 13
+    output_tokens: int = 4
+    order: tuple[str, ...] = ("first", "again", "reverse")
+    block_size: int = 256
+    arrivals: Arrivals = field(default_factory=Arrivals)
+
+    def __post_init__(self) -> None:
+        """Raises TraceError for the first size that is wrong, with what it must be."""
+        _require(
+            self,
+            (self.documents >= 1, "documents", "at least 1"),
+            (self.block_size >= 1, "block_size", "at least 1"),
+            (_whole_blocks(self.document_tokens, self.block_size), "document_tokens", "a multiple of block_size"),
+            (self.question_tokens >= 1, "question_tokens", "at least 1"),
+            (self.output_tokens >= 1, "output_tokens", "at least 1"),
+            (set(self.order) <= {"first", "again", "reverse"}, "order", "of first, again and reverse"),
+            (self.requests >= 2, "order", "such that there are two requests or more"),
+        )
+
+    @property
+    def requests(self) -> int:
+        """Documents times passes."""
+        return self.documents * len(self.order)
+
+    def prompts(self) -> Iterator["_Prompt"]:
+        """Each request's shared part, its own part and its answer."""
+        for name in self.order:
+            read = range(self.documents)
+            for document in reversed(read) if name == "reverse" else read:
+                yield _Prompt(document, self.document_tokens, self.question_tokens, self.output_tokens)
+
+    def notes(self) -> str:
+        """What people should know of it."""
+        passes = ", ".join(self.order)
+        return (
+            f"{self.documents} documents of {self.document_tokens} tokens, read in passes ({passes}); "
+            "each question occurs once."
+        )
 
 
-def make_trace(spec: MakeSpec) -> Trace:
+def make_trace(spec: MakeSpec | PassesSpec) -> Trace:
     """The trace of a spec: the same on every machine. Specs that differ in `arrivals` only have the same rows."""
-    prefixes = _cycles(spec)
+    size = spec.block_size
     names: dict[tuple[str, int, int], int] = {}
     requests = []
-    for row, arrival_ms in enumerate(_ARRIVALS[spec.arrivals](spec)):
-        prefix = next(prefixes)
-        keys = [("prefix", prefix, i) for i in range(spec.prefix_tokens // spec.block_size)] + [("suffix", row, 0)]
+    for row, (arrival_us, prompt) in enumerate(zip(spec.arrivals.times_us(spec.requests), spec.prompts(), strict=True)):
+        keys = [("prefix", prompt.prefix, i) for i in range(prompt.prefix_tokens // size)]
+        keys += [("suffix", row, i) for i in range(-(-prompt.own_tokens // size))]
         requests.append(
             TraceRequest(
                 row=row,
                 session="",
                 turn=0,
-                arrival_us=arrival_ms * 1000,
-                input_tokens=spec.prefix_tokens + _whole(spec, "suffix", row, *spec.suffix_tokens),
-                output_tokens=_whole(spec, "output", row, *spec.output_tokens),
+                arrival_us=arrival_us,
+                input_tokens=prompt.prefix_tokens + prompt.own_tokens,
+                output_tokens=prompt.output_tokens,
                 blocks=tuple(names.setdefault(key, len(names)) for key in keys),
             )
         )
-    return Trace(tuple(requests), spec.block_size, f"made with seed {spec.seed}", "reconstructed")
+    return Trace(tuple(requests), size, "trace make", "reconstructed")
 
 
-def sidecar_of(spec: MakeSpec) -> Sidecar:
+def sidecar_of(spec: MakeSpec | PassesSpec) -> Sidecar:
     """The sidecar of a made trace; `write_trace` fills in its rows and sha256."""
-    arrivals: dict[str, object] = {
-        "process": spec.arrivals,
-        "rate": spec.rate,
-        "rate_is": "(rows - 1) / (last timestamp - first timestamp)",
-        "span_ms": _span_ms(spec),
-        "seed": spec.seed,
-    }
-    if spec.arrivals == "gamma":
-        arrivals["cv"] = spec.gamma_cv
     return Sidecar(
         block_size=spec.block_size,
-        arrivals=arrivals,
+        arrivals=spec.arrivals.stated(spec.requests),
         source="kvreplay trace make",
         licence="Apache-2.0",
         provenance="reconstructed",
         notes=(
-            "Made from summary statistics with a seeded generator; not a recording. Arrivals are conditioned on the "
-            "number of rows and on the span: the first row is at 0 and the last at span_ms, so that the rate is exact "
-            f"and a rebased first row shifts nothing. {spec.prefixes} prefixes of {spec.prefix_tokens} tokens in "
-            "cycles, each cycle in a new order; each suffix occurs once."
+            "Made from summary statistics with a seeded generator; not a recording. "
+            + (
+                "Arrivals are conditioned on the number of rows and on the span: the first row is at 0 and the last "
+                "at span_ms, so that the rate is exact and a rebased first row shifts nothing. "
+                if spec.arrivals.process != "recorded"
+                else "Only the arrivals were recorded. "
+            )
+            + spec.notes()
         ),
     )
 
 
-def _cycles(spec: MakeSpec) -> Iterator[int]:
-    """Prefixes without end: all of them in a random order (Fisher-Yates), then all again in another."""
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    prefix: int
+    prefix_tokens: int
+    own_tokens: int
+    output_tokens: int
+
+
+def _cyclic(spec: MakeSpec) -> Iterator[int]:
     for cycle in count():
-        order = list(range(spec.prefixes))
-        for i in range(spec.prefixes - 1, 0, -1):
-            j = _whole(spec, f"cycle {cycle}", i, 0, i)
-            order[i], order[j] = order[j], order[i]
-        yield from order
+        yield from shuffled(spec.seed, f"cycle {cycle}", spec.prefixes)
 
 
-def _poisson(spec: MakeSpec) -> list[int]:
-    """A Poisson process with a first and a last arrival given: those in between are sorted uniforms."""
-    span = _span_ms(spec)
-    inner = sorted(round(_uniform(spec, "arrival", i) * span) for i in range(spec.requests - 2))
-    return [0, *inner, span]
+def _uniform(spec: MakeSpec) -> Iterator[int]:
+    for draw in without_end(spec.seed, "prefix"):
+        yield int(draw * spec.prefixes)
 
 
-def _deterministic(spec: MakeSpec) -> list[int]:
-    """Equal gaps, each arrival rounded to its nearest ms."""
-    gaps = spec.requests - 1
-    return [(2 * i * _span_ms(spec) + gaps) // (2 * gaps) for i in range(spec.requests)]
+def _zipf(spec: MakeSpec) -> Iterator[int]:
+    """The inverse of the cumulated chances at uniforms."""
+    cumulated = list(accumulate(float(k) ** -spec.zipf_exponent for k in range(1, spec.prefixes + 1)))
+    for draw in without_end(spec.seed, "prefix"):
+        yield min(bisect_right(cumulated, draw * cumulated[-1]), spec.prefixes - 1)
 
 
-def _gamma(spec: MakeSpec) -> list[int]:
-    """Gamma gaps of shape 1 / cv**2, scaled to the span."""
-    gaps = [_gamma_variate(spec, i) for i in range(spec.requests - 1)]
-    scale = _span_ms(spec) / math.fsum(gaps)
-    return [0, *(round(time * scale) for time in accumulate(gaps))]
+_ORDERS: dict[str, Callable[[MakeSpec], Iterator[int]]] = {"cyclic": _cyclic, "uniform": _uniform, "zipf": _zipf}
 
 
-_ARRIVALS: dict[str, Callable[[MakeSpec], list[int]]] = {
-    "poisson-conditioned": _poisson,
-    "deterministic": _deterministic,
-    "gamma": _gamma,
+def _whole_blocks(tokens: int, block_size: int) -> bool:
+    return tokens >= block_size >= 1 and tokens % block_size == 0
+
+
+def _require(spec: MakeSpec | PassesSpec, *rules: tuple[bool, str, str]) -> None:
+    for holds, name, expected in rules:
+        if not holds:
+            raise TraceError(f"{name} is {getattr(spec, name)}", where="trace make", remedy=f"must be {expected}")
+
+
+SHIPPED = {
+    "trace-16k-683": MakeSpec(),
+    "trace-16k-683-deterministic": MakeSpec(arrivals=Arrivals("deterministic")),
+    "trace-16k-683-gamma": MakeSpec(arrivals=Arrivals("gamma")),
 }
-
-
-def _gamma_variate(spec: MakeSpec, index: int) -> float:
-    """A gamma variate of shape below 1: Beta(shape, 1 - shape) times an exponential (Joehnk 1964)."""
-    shape = spec.gamma_cv**-2.0
-    for attempt in count():
-        draw = f"gap {index} {attempt}"
-        x: float = (1 - _uniform(spec, draw, 0)) ** (1 / shape)
-        y: float = (1 - _uniform(spec, draw, 1)) ** (1 / (1 - shape))
-        if x + y <= 1:
-            return -math.log(1 - _uniform(spec, draw, 2)) * (x / (x + y))
-    raise AssertionError("unreachable: each attempt succeeds with a probability above 1/2")
-
-
-def _span_ms(spec: MakeSpec) -> int:
-    """The span at which the rate is the wanted one, to the ms."""
-    return round((spec.requests - 1) / spec.rate * 1000)
-
-
-def _whole(spec: MakeSpec, purpose: str, index: int, least: int, most: int) -> int:
-    """A whole number from `least` to `most`, each as likely as the others."""
-    return least + int(_uniform(spec, purpose, index) * (most - least + 1))
-
-
-def _uniform(spec: MakeSpec, purpose: str, index: int) -> float:
-    """A uniform in [0, 1) with 53 random bits, fixed by seed, purpose and index."""
-    digest = hashlib.sha256(f"{spec.seed}|{purpose}|{index}".encode()).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import TraceError
-from harness.trace.fields import json_object, refuse
+from harness.trace.fields import RowError, json_object, refuse
 
 SIDECAR_SCHEMA = 1
 
 _CHOICES = {
-    "time_unit": ("us", "ms", "s"),
+    "time_unit": ("ns", "us", "ms", "s"),
     "time_zero": ("first_row",),
     "tail": ("ceil", "floor", "unhashed"),
     "hash_kind": ("prefix", "content"),
     "hash_scope": ("global", "session"),
-    "turn_lengths": ("cumulative",),
+    "turn_lengths": ("cumulative", "delta"),
     "provenance": ("recorded", "converted", "reconstructed", "unstated"),
 }
 
@@ -29,8 +29,10 @@ class Sidecar:
 
     `tail` says how many ids a prompt of n tokens has: `ceil` ceil(n / block_size), the last one in part; `floor`
     floor(n / block_size), the rest without an id; `unhashed` any number up to that, the rest without an id.
-    Ids of `hash_scope` session mean something only within their session. `rows` and `sha256` (hex, of the whole file)
-    are checked against the trace where they are given. `arrivals` is "recorded", or how the times were made.
+    Ids of `hash_kind` prefix stand for a block and all before it, those of content for a block. Ids of `hash_scope`
+    session mean something only within their session. `turn_lengths` says whether a turn's length counts the turns
+    before it. `rows` and `sha256` (hex, of the whole file) are checked against the trace where they are given.
+    `arrivals` is "recorded", or how the times were made.
     """
 
     time_unit: str = "ms"
@@ -61,21 +63,23 @@ def sidecar_path(trace: Path) -> Path:
     return trace.with_suffix(".meta.json")
 
 
-def read_sidecar(trace: Path, content: bytes) -> Sidecar | None:
-    """The sidecar of `trace`, or None if there is none. `content` is the trace file's bytes.
+def read_sidecar(trace: Path) -> Sidecar | None:
+    """The sidecar of `trace`, or None if there is none.
 
-    Raises TraceError for a schema, key or value it does not know, and for another sha256 than that of `content`.
+    Raises TraceError for a schema, key or value it does not know, and for another sha256 than that of the trace.
     """
     path = sidecar_path(trace)
     try:
-        document = json_object(path.read_text(encoding="utf-8-sig"), str(path))
+        sidecar = _checked(json_object(path.read_text(encoding="utf-8-sig")))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"cannot read the sidecar: {error}", where=str(path), remedy="mend or remove it") from error
-    sidecar = _checked(document, str(path))
-    actual = hashlib.sha256(content).hexdigest()
-    if sidecar.sha256 is not None and sidecar.sha256 != actual:
+    except RowError as error:
+        error.where = str(path)
+        raise
+    actual = _sha256(trace) if sidecar.sha256 is not None else None
+    if sidecar.sha256 != actual:
         raise TraceError(
             f"sha256 is {sidecar.sha256}, but {trace.name} has {actual}",
             where=str(path),
@@ -84,19 +88,27 @@ def read_sidecar(trace: Path, content: bytes) -> Sidecar | None:
     return sidecar
 
 
-def _checked(document: dict[str, Any], where: str) -> Sidecar:
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TraceError(f"cannot read the trace: {error.strerror}", where=str(path), remedy="give a file") from error
+
+
+def _checked(document: dict[str, Any]) -> Sidecar:
     """A Sidecar of values it knows."""
     schema = document.pop("schema", None)
     if schema != SIDECAR_SCHEMA or isinstance(schema, bool):
-        refuse("schema", schema, where, f"this version reads schema {SIDECAR_SCHEMA}; newer ones need a newer kvreplay")
+        refuse("schema", schema, f"this version reads schema {SIDECAR_SCHEMA}; newer ones need a newer kvreplay")
     known = {entry.name for entry in fields(Sidecar)}
     for name, value in document.items():
         if name not in known:
-            refuse(name, value, where, f"unknown key: one of {', '.join(sorted(known))}")
+            refuse(name, value, f"unknown key: one of {', '.join(sorted(known))}")
         if name in _CHOICES and value not in _CHOICES[name]:
-            refuse(name, value, where, f"write one of {', '.join(_CHOICES[name])}")
+            refuse(name, value, f"write one of {', '.join(_CHOICES[name])}")
         if not _fits(name, value):
-            refuse(name, value, where, "correct this value; its meaning is in workloads/README.md")
+            refuse(name, value, "correct this value; its meaning is in workloads/README.md")
     return Sidecar(**document)
 
 

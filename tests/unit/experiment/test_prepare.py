@@ -62,9 +62,8 @@ def test_match_rho_gives_the_paper_dimensionless_load(laptop: Prepared) -> None:
         assert one == pytest.approx(1.13)
         assert four == pytest.approx(1.13 * 0.34 / 4.24)
         assert arrivals * 1280 / rate == pytest.approx(1.13 * 0.34)
-        everything = trace.model_copy(update={"trace": trace.trace.model_copy(update={"window": None})})  # type: ignore[union-attr]
-        planned = describe(laptop.workloads.plan(everything, 0, machine)).rate_per_s
-        assert planned == pytest.approx(arrivals, rel=1e-4)
+    planned = describe(laptop.workloads.plan(trace, 0, Machine(9_200.0, 4096, 1300))).rate_per_s  # within the window
+    assert planned == pytest.approx(9_200 * 1.13 * 0.34 / 1280, rel=1e-4)
 
 
 def test_the_window_cuts_a_slow_machine_short_and_a_fast_one_not(laptop: Prepared) -> None:
@@ -116,8 +115,8 @@ def test_an_unknown_name_is_refused_with_those_known(tmp_path: Path, kind: str) 
     ],
 )
 def test_what_cannot_run_is_refused_before_it_starts(tmp_path: Path, change: tuple[str, str], words: str) -> None:
-    """Prompts, caches, models and memory that do not fit are configuration errors."""
-    with pytest.raises(ConfigError, match=words) as caught:
+    """Prompts, caches, models and memory that do not fit are errors of the config, or of the trace that it names."""
+    with pytest.raises((ConfigError, TraceError), match=words) as caught:
         prepare(_changed(tmp_path, change))
     assert caught.value.exit_code == 2
     assert caught.value.remedy

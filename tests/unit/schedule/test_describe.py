@@ -18,6 +18,7 @@ def test_a_replay() -> None:
 
     assert describe(plan) == PlanSummary(
         requests=4,
+        turns_that_wait=0,
         span_s=2.0,
         rate_per_s=1.5,
         prompt_tokens_total=110,
@@ -37,6 +38,7 @@ def test_passes() -> None:
 
     assert describe(plan) == PlanSummary(
         requests=6,
+        turns_that_wait=0,
         span_s=None,
         rate_per_s=None,
         prompt_tokens_total=270,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import TraceError
-from harness.trace import Sidecar, TraceRequest, read_mooncake, read_sidecar, sidecar_path, write_trace
+from harness.trace import Sidecar, TraceRequest, read_sidecar, read_trace, sidecar_path, write_trace
 
 ROWS = [TraceRequest(0, "", 0, 0, 600, 5, (0, 1)), TraceRequest(1, "", 0, 1000, 600, 5, (0, 1))]
 
@@ -27,20 +27,20 @@ def edited(trace: Path, **changes: object) -> None:
 
 def test_is_read_back(trace: Path) -> None:
     """A sidecar is read as it was written, and its provenance becomes the trace's."""
-    sidecar = read_sidecar(trace, trace.read_bytes())
+    sidecar = read_sidecar(trace)
 
     assert sidecar is not None
     assert sidecar.encode() == sidecar_path(trace).read_bytes()
     assert (sidecar.rows, sidecar.dropped) == (2, {"failed request in source": 2})
-    assert read_mooncake(trace).provenance == "converted"
+    assert read_trace(trace).provenance == "converted"
 
 
 def test_none_is_fine(trace: Path) -> None:
     """A trace without a sidecar has none, and Mooncake's defaults hold."""
     sidecar_path(trace).unlink()
 
-    assert read_sidecar(trace, b"") is None
-    assert read_mooncake(trace).block_size == 512
+    assert read_sidecar(trace) is None
+    assert read_trace(trace).block_size == 512
 
 
 def test_another_file_is_refused(trace: Path) -> None:
@@ -48,7 +48,7 @@ def test_another_file_is_refused(trace: Path) -> None:
     trace.write_bytes(trace.read_bytes().replace(b":5,", b":6,"))
 
     with pytest.raises(TraceError, match="sha256"):
-        read_mooncake(trace)
+        read_trace(trace)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_another_file_is_refused(trace: Path) -> None:
         ("tail", "round"),
         ("tail", ["ceil"]),
         ("time_unit", "min"),
-        ("turn_lengths", "delta"),
+        ("turn_lengths", "both"),
         ("provenance", "guessed"),
         ("block_size", 0),
         ("block_size", 512.0),
@@ -82,7 +82,7 @@ def test_refuses_what_it_does_not_know(trace: Path, key: str, value: object) -> 
     edited(trace, **{key: value})
 
     with pytest.raises(TraceError) as caught:
-        read_mooncake(trace)
+        read_trace(trace)
 
     assert caught.value.what.startswith(f"{key} is ")
     assert caught.value.where == str(sidecar_path(trace))
@@ -95,4 +95,4 @@ def test_refuses_what_is_no_sidecar(trace: Path, content: bytes) -> None:
     sidecar_path(trace).write_bytes(content)
 
     with pytest.raises(TraceError):
-        read_mooncake(trace)
+        read_trace(trace)
