@@ -90,9 +90,11 @@ class TraceReplay(Strict):
     second, or `match-rho`: the rate at which arm `rho_arm` has load rho = lambda n s / B. `window` then keeps what
     arrives within a time, so that a slow machine, whose matched rate is low, ends a run too.
 
-    `over_length` says what becomes of requests longer than the engine takes: `fail`, `drop` them, or `clip-output`;
-    prompts are never clipped. `turns`: a turn with a recorded delay waits for the one before it (`wait`), or goes at
-    its recorded time.
+    `format` names the file's format where it cannot be told; `on_bad_row`, `zero_output` and `allow_unhashed` (rows
+    that say nothing of what they share, each then a prompt of its own) are the choices a reader leaves to people. For
+    whatever else a file must be told, convert it first. `over_length` says what becomes of requests longer than the
+    engine takes: `fail`, `drop` them, or `clip-output`; prompts are never clipped. `turns`: a turn with a recorded
+    delay waits for the one before it (`wait`), or goes at its recorded time.
     """
 
     file: str
@@ -103,6 +105,10 @@ class TraceReplay(Strict):
     window: Seconds | None = None
     rho: Annotated[float, Field(gt=0)] = 1.13
     rho_arm: Name | None = None
+    format: str | None = None
+    on_bad_row: Literal["fail", "skip"] = "fail"
+    zero_output: Literal["reject", "drop", "one"] = "reject"
+    allow_unhashed: bool = False
     over_length: Literal["fail", "drop", "clip-output"] = "fail"
     turns: Literal["wait", "recorded"] = "wait"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.config import TraceReplay, Transform
 from harness.errors import ConfigError
-from harness.trace import Trace, read_trace
+from harness.trace import ReadOptions, Trace, read_trace
 from harness.trace.lengths import fit_lengths, scale_lengths, scale_to_chunks
 from harness.trace.steps import Step, apply
 from harness.trace.transform import (
@@ -55,20 +55,26 @@ def read_replayed(
     steps = replay.steps
     open_from = next((place for place, step in enumerate(steps) if step.rate == "match-rho"), len(steps))
     now = steps[:open_from]
+    read, said = _read(replay, _find(replay.file, base, workload))
     whole, log = apply(
-        _read(_find(replay.file, base, workload)),
+        read,
         [_step(step, seed) for step in now if step.length_scale is not None] + _fitting(replay, limits),
     )
     kept, more = apply(whole, [_step(step, seed) for step in now if step.length_scale is None])
-    return ReplayedTrace(kept, whole, (*log, *more), steps[open_from:])
+    return ReplayedTrace(kept, whole, (said, *log, *more), steps[open_from:])
 
 
-def _read(path: Path) -> Trace:
-    """The trace, its turns being prompts that hold those before."""
-    trace = read_trace(path)
-    if trace.report is None or trace.report.turn_lengths != "delta":
-        return trace
-    return replace(trace, requests=tuple(accumulate(trace.requests, trace.block_size)))
+def _read(replay: TraceReplay, path: Path) -> tuple[Trace, str]:
+    """The trace, its turns being prompts that hold those before, and how it was read."""
+    options = ReadOptions(replay.on_bad_row, replay.zero_output, allow_unhashed=replay.allow_unhashed)
+    trace = read_trace(path, replay.format, options)
+    report = trace.report
+    assert report is not None  # noqa: S101 - it was read
+    if report.turn_lengths == "delta":
+        trace = replace(trace, requests=tuple(accumulate(trace.requests, trace.block_size)))
+    dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in sorted(report.dropped.items()))
+    unhashed = f", {report.unhashed:,} of them say nothing of what they share" if report.unhashed else ""
+    return trace, f"read as {report.format}: {report.read:,} rows, {report.kept:,} kept{unhashed}{dropped}"
 
 
 def _fitting(replay: TraceReplay, limits: Mapping[str, int]) -> list[Step]:

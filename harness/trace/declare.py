@@ -41,7 +41,7 @@ def what_holds(form: Form, path: Path, options: ReadOptions) -> tuple[Sidecar, b
 
 
 def refuse_other_unit(
-    first_us: int, declared: Sidecar, form: Form, options: ReadOptions, *, sidecar: bool
+    first_us: int, declared: Sidecar, path: Path, options: ReadOptions, *, sidecar: bool
 ) -> tuple[str, ...]:
     """Notes on the first kept time. Unix time in another unit than the format's is refused unless somebody said so.
 
@@ -62,6 +62,6 @@ def refuse_other_unit(
     raise TraceError(
         f"timestamp of {len(str(value))} digits is no time in {unit}"
         + (f": it looks like Unix time in {likely}" if likely else ""),
-        where=form.name,
+        where=str(path),
         remedy="declare the unit: --time-unit, or time_unit in the sidecar (ns, us, ms or s)",
     )

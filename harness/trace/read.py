@@ -122,7 +122,7 @@ class TraceRows:
                 )
             time_us = self._ends[raw.session][0] + (raw.delay_us or 0)
         if not self._kept:
-            self._notes += refuse_other_unit(time_us, self.declared, self._form, self._options, sidecar=self._sidecar)
+            self._notes += refuse_other_unit(time_us, self.declared, self._path, self._options, sidecar=self._sidecar)
         elif time_us < self._latest_us and self._options.require_sorted:
             raise RowError(
                 f"timestamp is {self._latest_us - time_us} us before that of an earlier row",
@@ -147,7 +147,7 @@ class TraceRows:
             reason="output_length: 0",
         )
 
-    def _ids(self, raw: RawRow) -> list[int | str] | tuple[int | str, ...] | None:
+    def _ids(self, raw: RawRow) -> Sequence[int | str] | None:
         """The row's ids, as many as it may have; None where it says nothing of what it shares, if that is allowed."""
         if raw.ids is None or (not raw.ids and self._shares_something(raw)):
             if not self._options.allow_unhashed:
@@ -159,7 +159,7 @@ class TraceRows:
             return None
         if raw.ids:
             check_count(len(raw.ids), raw.input_tokens, self.declared)
-        return raw.ids  # type: ignore[return-value]
+        return raw.ids
 
     def _shares_something(self, raw: RawRow) -> bool:
         """Whether a prompt so long has a block that could be named."""

@@ -44,10 +44,11 @@ class ReuseCounter:
         known = len(self._last_row)
         found = next((i for i, prefix in enumerate(prefixes) if prefix >= known), len(prefixes))
         distances = []
-        for row, start, end in self._runs(prefixes[:found]):
+        runs = list(self._runs(prefixes[:found]))
+        for row, start, end in runs:
             tokens = min(end * self._block_size, request.input_tokens) - start * self._block_size
             distances.append((self._live.total_from(row), tokens))
-        for (_, tokens), (row, _, _) in zip(distances, self._runs(prefixes[:found]), strict=True):
+        for (row, _, _), (_, tokens) in zip(runs, distances, strict=True):
             self._live.add(row, -tokens)
         self._live.append(request.input_tokens)
         row = len(self._live) - 1
@@ -86,16 +87,18 @@ class PrefixTree:
 
     def walk(self, blocks: Sequence[int]) -> list[int]:
         """The number of each prefix of `blocks`, the shortest first."""
+        parents, prefixes = self._parents, self._prefixes
+        more = max(blocks, default=-1) + 1 - len(parents)
+        if more > 0:
+            parents.extend(array("q", (_UNSEEN,)) * more)
+            prefixes.extend(array("q", (0,)) * more)
         prefix, walked = _ROOT, []
         for block in blocks:
-            if block >= len(self._parents):
-                more = block + 1 - len(self._parents)
-                self._parents.extend([_UNSEEN] * more)
-                self._prefixes.extend([0] * more)
-            if self._parents[block] == prefix:
-                prefix = self._prefixes[block]
-            elif self._parents[block] == _UNSEEN:
-                self._parents[block], self._prefixes[block] = prefix, self._count
+            parent = parents[block]
+            if parent == prefix:
+                prefix = prefixes[block]
+            elif parent == _UNSEEN:
+                parents[block], prefixes[block] = prefix, self._count
                 prefix = self._count
                 self._count += 1
             else:

@@ -1,16 +1,20 @@
 """The live suite's machine check, and what a stack leaves behind."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness.experiment.doctor import missing
+
+if TYPE_CHECKING:
+    from tests.live.served import Served
 
 ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).parent / "small.yaml"
@@ -81,6 +85,28 @@ def kvreplay(cache_home: Path) -> Iterator[Kvreplay]:
     yield command
     assert command.survivors() == []
     assert segments() - before == set()
+
+
+@pytest.fixture(scope="session")
+def stacks(kvreplay: Kvreplay) -> Iterator[contextlib.ExitStack]:
+    """Stacks that tests of several modules share: down when this closes."""
+    assert kvreplay.survivors() == []
+    with contextlib.ExitStack() as held:
+        yield held
+
+
+@pytest.fixture(scope="session")
+def four(kvreplay: Kvreplay, stacks: contextlib.ExitStack) -> "Served":
+    """Four Valkeys behind an L1 that keeps what it stores: one engine start for all modules that ask it."""
+    from tests.live.served import up  # noqa: PLC0415 - that module imports this one
+
+    return stacks.enter_context(up(kvreplay, "valkey-4"))
+
+
+@pytest.fixture(scope="module")
+def alone(stacks: contextlib.ExitStack) -> None:
+    """No shared stack is up: for modules that start engines of their own. They come after those that share one."""
+    stacks.close()
 
 
 def segments() -> set[str]:

@@ -1,18 +1,8 @@
 """KV from vLLM's cache, from L1 and from four Valkeys gives the answer that computing it gives."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.live.conftest import Kvreplay
-from tests.live.served import CHUNKS_TOKENS, PROMPTS, Answer, Served, agree, up
-
-
-@pytest.fixture(scope="module")
-def four(kvreplay: Kvreplay) -> Iterator[Served]:
-    """Four Valkeys behind an L1 that keeps what it stores."""
-    with up(kvreplay, "valkey-4") as served:
-        yield served
+from tests.live.served import CHUNKS_TOKENS, PROMPTS, Answer, Served, agree
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,18 @@ from harness.records import SCHEMAS
 from harness.store import open_run
 from tests.live.conftest import CONFIG, Kvreplay, read_json, rows, total
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("KVREPLAY_ALL_LIVE"), reason="two more engine starts: set KVREPLAY_ALL_LIVE=1 to run them"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not os.environ.get("KVREPLAY_ALL_LIVE"), reason="two more engine starts: set KVREPLAY_ALL_LIVE=1 to run them"
+    ),
+    pytest.mark.usefixtures("alone"),
+]
 
 DOCUMENTS, HIT_TOKENS = 8, 512
 
 
 @pytest.fixture(scope="module")
-def folder(kvreplay: Kvreplay, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(alone: None, kvreplay: Kvreplay, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of one run of two arms and both workloads."""
     results = tmp_path_factory.mktemp("results")
     out = kvreplay("run", str(CONFIG), "--arm", "recompute", "--arm", "valkey-1", "--out", str(results))

@@ -41,8 +41,11 @@ def test_transforms_are_applied_in_the_order_given(base: Path) -> None:
     cut = replayed(base, transforms=[{"gap_cap": "60s"}, {"speedup": 10}, {"limit": 5}], limit=4)
 
     assert times_s(cut.kept) == [0, 0.1, 0.2, 6.2]
-    assert [line.partition(":")[0] for line in cut.log] == ["gap_cap 60 s", "speedup 10", "limit 5", "limit 4"]
-    assert cut.log[0] == "gap_cap 60 s: 1 of 5 gaps changed, span 221.000 s -> 64.000 s"
+    assert [line.partition(":")[0] for line in cut.log[1:]] == ["gap_cap 60 s", "speedup 10", "limit 5", "limit 4"]
+    assert cut.log[:2] == (
+        "read as mooncake: 6 rows, 6 kept",
+        "gap_cap 60 s: 1 of 5 gaps changed, span 221.000 s -> 64.000 s",
+    )
     assert cut.kept.requests[3].delay_us == 100_000
 
 
@@ -50,7 +53,7 @@ def test_the_keys_of_their_own_are_the_last_transforms(base: Path) -> None:
     """`length_scale`, `limit`, `rate`, `window`, as before there were others."""
     cut = replayed(base, window="1s", rate=2.0, limit=3, length_scale="1/2")
 
-    assert [line.partition(":")[0] for line in cut.log] == [
+    assert [line.partition(":")[0] for line in cut.log[1:]] == [
         "length_scale 1/2", "limit 3", "rate 2 a second", "window 1 s",
     ]  # fmt: skip
     assert times_s(cut.kept) == [0, 0.5, 1]
@@ -76,8 +79,8 @@ def test_every_transform_can_be_written(base: Path, step: dict[str, Any], rows: 
     cut = replayed(base, transforms=[step])
 
     assert [one.row for one in cut.kept.requests] == rows
-    assert len(cut.log) == 1
-    assert cut.log[0].startswith(next(iter(step)))
+    assert len(cut.log) == 2
+    assert cut.log[1].startswith(next(iter(step)))
 
 
 def test_blocks_keep_their_ids_whatever_is_left_out(base: Path) -> None:
@@ -96,7 +99,7 @@ def test_what_depends_on_the_machine_waits_for_its_rate(base: Path) -> None:
     assert times_s(cut.kept) == [0, 1, 2]
     assert times_s(cut.timed(4.0)[0]) == [0, 0.25, 0.5]
     assert len(cut.timed(1.5)[0].requests) == 2
-    assert [line.partition(":")[0] for line in cut.timed(4.0)[1]] == ["limit 3", "rate 4 a second", "window 1 s"]
+    assert [line.partition(":")[0] for line in cut.timed(4.0)[1][1:]] == ["limit 3", "rate 4 a second", "window 1 s"]
     assert open_names(cut.open_steps) == ("rate match-rho: set by the probe", "window 1 s: after the rate is set")
 
 
@@ -109,7 +112,7 @@ def test_the_tightest_limit_decides_what_fits(base: Path) -> None:
 
     assert [one.row for one in dropped.kept.requests] == [0, 2, 4]
     assert [one.output_tokens for one in clipped.kept.requests] == [10, 6, 12, 6, 14, 6]
-    assert dropped.log[0].startswith("over_length drop, engine.kv_cache_tokens 1030: 6 -> 3 rows, span 221.000 s -> ")
+    assert dropped.log[1].startswith("over_length drop, engine.kv_cache_tokens 1030: 6 -> 3 rows, span 221.000 s -> ")
 
 
 def test_turns_that_count_what_is_new_become_prompts(base: Path) -> None:
@@ -146,3 +149,20 @@ def test_transforms_that_make_no_sense_are_refused(keys: dict[str, Any], words: 
     """Before any file is read."""
     with pytest.raises(ValidationError, match=words):
         TraceReplay.model_validate({"file": "t.jsonl", **keys})
+
+
+def test_how_a_trace_is_read_is_chosen_and_said(base: Path) -> None:
+    """A trace without block ids is refused unless allowed; what was dropped is in the plan."""
+    table = base / "b.csv"
+    table.write_text(
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        "5,GPT-4,100,10,110,API log\n6,GPT-4,0,0,0,API log\n8,GPT-4,50,10,60,API log\n"
+    )
+    with pytest.raises(TraceError, match="says nothing of what prompts share"):
+        replayed(base, file="b.csv", format="burstgpt")
+    cut = replayed(base, file="b.csv", format="burstgpt", allow_unhashed=True)
+
+    assert times_s(cut.kept) == [0, 3]
+    assert cut.log[0].startswith(
+        "read as burstgpt: 3 rows, 2 kept, 2 of them say nothing of what they share, 1 dropped ("
+    )
