@@ -92,6 +92,9 @@ async def run_arm(
             place.identity, arm, index, stack, target, carriage, prepared.experiment.client.workers, http,
             place.journal, place.progress, halt, place.planned, place.proofs, place.caveats,
         )  # fmt: skip
+        if stack.more_urls:
+            text = f"{arm.name}: of {1 + len(stack.more_urls)} servers only {stack.url} was asked for its counters"
+            session.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
         exits.callback(_read_log, prepared, session)
         samples = sampling(
             _targets(stack),

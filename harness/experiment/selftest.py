@@ -16,13 +16,16 @@ import orjson
 import uvloop
 
 from harness.client import Carriage, Http, MonotonicClock, Target, connected, replay, replay_by_workers
+from harness.client.replay import Watch
 from harness.experiment.engine_model import cache_dir
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.null_error import ClientError, claims_of, client_error, sightings_of
 from harness.experiment.null_work import ITL_MS, TTFT_MS, WORKS, Work
+from harness.experiment.session import journal_watch
 from harness.records import Cell, RequestRecord
 from harness.schedule import PassPlan
 from harness.stack import Command, Process, free_ports
+from harness.store import Journal
 from harness.store.folder import write_json
 
 Say = Callable[[str], None]
@@ -101,9 +104,10 @@ async def null_server(ttft_ms: float, itl_ms: float) -> AsyncIterator[str]:
 async def send(url: str, work: Work, *, http: Http, workers: int = 1) -> tuple[tuple[RequestRecord, ...], float]:
     """Send `work` to `url` as a run would; the records, and the processor time it took (s)."""
     plan, clock = work.plan(), MonotonicClock()
-    before_s = _cpu_s()
-    records = await _replay(plan, Target((url,), http=http), clock, workers)
-    return records, _cpu_s() - before_s
+    with tempfile.TemporaryDirectory(prefix="kvreplay-") as folder, Journal(Path(folder), "selftest") as journal:
+        before_s = _cpu_s()
+        records = await _replay(plan, Target((url,), http=http), clock, workers, journal_watch(journal, clock))
+        return records, _cpu_s() - before_s
 
 
 async def measure(url: str, work: Work, *, http: Http, workers: int = 1) -> ClientError:
@@ -153,12 +157,14 @@ async def _highest_rate(url: str, scale: float, http: Http, workers: int, say: S
     return held
 
 
-async def _replay(plan: PassPlan, target: Target, clock: MonotonicClock, workers: int) -> tuple[RequestRecord, ...]:
+async def _replay(
+    plan: PassPlan, target: Target, clock: MonotonicClock, workers: int, watch: Watch
+) -> tuple[RequestRecord, ...]:
     cell = Cell("selftest", "selftest", "null", "null", plan.name, 0, f"t{clock.now_ns()}", 0, 0)
     if workers > 1:
-        return await replay_by_workers(plan, cell, target=target, clock=clock, workers=workers)
+        return await replay_by_workers(plan, cell, target=target, clock=clock, workers=workers, watch=watch)
     async with connected(target, clock) as transport:
-        return await replay(plan, cell, carriage=Carriage(transport, clock, target.timeouts))
+        return await replay(plan, cell, carriage=Carriage(transport, clock, target.timeouts), watch=watch)
 
 
 async def _answers(http: httpx.AsyncClient, url: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from harness.client import Carriage, Target, replay, replay_by_workers, workers_for
+from harness.client import Carriage, Clock, Target, replay, replay_by_workers, workers_for
 from harness.client.replay import Watch
 from harness.collect.valkey_info import read_valkeys, until_settled
 from harness.collect.vllm_metrics import until_idle
@@ -24,6 +24,7 @@ from harness.store import Journal
 _IDLE_S = 900.0  # an overloaded arm drains its backlog; anything longer is a hang
 _SETTLE_S = 300.0
 _FLUSH_EVERY_NS = 1_000_000_000
+_FLUSH_ROWS = 16  # a third of a millisecond: a flush happens between two sends, and must fit in there
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,11 @@ class ArmSession:
         key = f"{self.arm.name}/{workload}/{plan.name}/{repeat}"
         self.planned[key] = self.planned.get(key, 0) + len(plan.requests)
 
-        clock = self.carriage.clock
-        flushed = [clock.now_ns()]
+        journal = journal_watch(self.journal, self.carriage.clock)
 
         def keep(record: RequestRecord) -> None:
             predicted = None if hits is None else hits.get((plan.name, record.seq))
-            self.journal.append(replace(record, predicted_cached_tokens=predicted))
-            if clock.now_ns() - flushed[0] > _FLUSH_EVERY_NS:
-                self.journal.flush()
-                flushed[0] = clock.now_ns()
+            journal(replace(record, predicted_cached_tokens=predicted))
             self.progress.done(record)
 
         self.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
@@ -156,3 +153,18 @@ class ArmSession:
             valkey_get_calls=sum(reading.get_calls for reading in answers),
             valkey_bytes_out=sum(reading.bytes_out for reading in answers),
         )
+
+
+def journal_watch(journal: Journal, clock: Clock) -> Watch:
+    """What puts records into `journal`, flushed in small lots and at least once a second."""
+    flushed_ns, waiting = clock.now_ns(), 0
+
+    def keep(record: RequestRecord) -> None:
+        nonlocal flushed_ns, waiting
+        journal.append(record)
+        waiting += 1
+        if waiting >= _FLUSH_ROWS or clock.now_ns() - flushed_ns > _FLUSH_EVERY_NS:
+            journal.flush()
+            flushed_ns, waiting = clock.now_ns(), 0
+
+    return keep

@@ -48,6 +48,10 @@ def url() -> Iterator[str]:
 def _start(tmp_path: Path, url: str, documents: int) -> "subprocess.Popen[str]":
     config = tmp_path / "attached.yaml"
     config.write_text(CONFIG.format(url=url, documents=documents))
+    return _run(tmp_path, config)
+
+
+def _run(tmp_path: Path, config: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "harness.cli", "run", str(config), "--out", str(tmp_path / "results")],
         cwd=ROOT,
@@ -143,3 +147,32 @@ def _runs(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def test_several_servers_with_a_key_and_a_chat(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two servers share the load, the key comes from the environment and is in no file, a gap in counters is told."""
+    monkeypatch.setenv("KVREPLAY_TEST_KEY", "very-secret")
+    text = CONFIG.format(url=url, documents=4).replace(f'"{url}"', f'"{url}", more_urls: ["{url}"]')
+    config = tmp_path / "attached.yaml"
+    config.write_text(
+        text + "client: {endpoint: chat, api_key_env: KVREPLAY_TEST_KEY, retries: 1, total_deadline: 90s}\n"
+    )
+    process = _run(tmp_path, config)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    rows, meta = _rows(tmp_path, "first")
+    assert [(row["outcome"], row["attempts"]) for row in rows] == [("ok", 1)] * 4
+    assert "several_servers" in [caveat["kind"] for caveat in meta["caveats"]]
+    assert meta["spec"]["client"]["api_key_env"] == "KVREPLAY_TEST_KEY"
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"very-secret" in file.read_bytes()]
+
+
+def test_a_key_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path, url: str) -> None:
+    """Exit 2, and the variable is named."""
+    config = tmp_path / "attached.yaml"
+    config.write_text(CONFIG.format(url=url, documents=1) + "client: {api_key_env: KVREPLAY_NO_SUCH_KEY}\n")
+    process = _run(tmp_path, config)
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "KVREPLAY_NO_SUCH_KEY is not set" in err
+    assert not (tmp_path / "results").exists()
