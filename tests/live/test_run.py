@@ -1,6 +1,5 @@
 """`kvreplay run`, as a user types it: everything the contract says of a run folder, from a real run."""
 
-import os
 from pathlib import Path
 from typing import Any
 
