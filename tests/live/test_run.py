@@ -10,12 +10,7 @@ from harness.records import SCHEMAS
 from harness.store import open_run
 from tests.live.conftest import CONFIG, Kvreplay, read_json, rows, total
 
-pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("KVREPLAY_ALL_LIVE"), reason="two more engine starts: set KVREPLAY_ALL_LIVE=1 to run them"
-    ),
-    pytest.mark.usefixtures("alone"),
-]
+pytestmark = pytest.mark.usefixtures("alone")
 
 DOCUMENTS, HIT_TOKENS = 8, 512
 

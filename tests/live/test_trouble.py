@@ -11,12 +11,7 @@ import pytest
 from harness.store import open_run
 from tests.live.conftest import CONFIG, Kvreplay, read_json, rows
 
-pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("KVREPLAY_ALL_LIVE"), reason="two more engine starts: set KVREPLAY_ALL_LIVE=1 to run them"
-    ),
-    pytest.mark.usefixtures("alone"),
-]
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def _until(process: "subprocess.Popen[str]", words: str) -> list[str]:
