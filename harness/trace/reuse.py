@@ -28,8 +28,8 @@ class ReuseCounter:
     """Feed it rows in order of arrival; O(log n) a row and a use before it, 40 bytes a row, 24 a different block.
 
     A row uses all its tokens at once. What a row has behind its last block has no id: it takes room and is never
-    found. Distances are Mattson's stack distances (Mattson et al., IBM Systems Journal 9(2), 1970), summed over the rows of
-    last use by a Fenwick tree (Fenwick, 1994). Answers are not counted.
+    found. Distances are Mattson's stack distances (Mattson and others, IBM Systems Journal, 1970), summed over the
+    rows of last use by a Fenwick tree (Fenwick, 1994). Answers are not counted.
     """
 
     def __init__(self, block_size: int) -> None:
