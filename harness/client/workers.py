@@ -18,7 +18,7 @@ _START_AFTER_NS = 100_000_000
 """From the moment when all workers are ready to the first due time: enough to tell them."""
 
 _LOAD_OF_ONE = {"requests_per_s": 800.0, "tokens_per_s": 8_000.0, "bytes_per_s": 100e6}
-"""What one process is trusted with, not measured: from the processor time of a request (docs/adr/0002), with room to spare."""
+"""What one process is trusted with: a guess, from the processor time of a request (docs/adr/0002) and room to spare."""
 
 _WINDOW_NS = 1_000_000_000
 
