@@ -35,7 +35,7 @@ def what_holds(form: Form, path: Path, options: ReadOptions) -> tuple[Sidecar, b
         raise TraceError(
             f"{form.name} says nothing of what prompts share: every prompt would be its own, and no cache would hit",
             where=str(path),
-            remedy="allow it (--allow-unhashed) where that is wanted",
+            remedy="declare `allow_unhashed: true` on the workload where that is wanted",
         )
     return declared, sidecar is not None
 
