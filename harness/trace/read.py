@@ -153,7 +153,7 @@ class TraceRows:
             if not self._options.allow_unhashed:
                 raise RowError(
                     "hash_ids is missing" if raw.ids is None else "hash_ids is []",
-                    remedy="give its block ids; or allow rows that share nothing (`allow_unhashed: true` on the workload)",
+                    remedy="give its block ids, or declare `allow_unhashed: true`: the row then shares nothing",
                     reason="hash_ids: none",
                 )
             return None
