@@ -3,13 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from harness.client import Carriage, MonotonicClock, connected
+from harness.client import Carriage, connected
 from harness.collect.lmcache_log import KeyLayout, parse_log
 from harness.collect.sampler import Sampler, Targets, sampling
 from harness.config import Arm
@@ -19,30 +17,14 @@ from harness.experiment.facts import versions
 from harness.experiment.halt import Halt
 from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared
-from harness.experiment.progress import Progress
-from harness.experiment.session import ArmSession, RunIdentity
+from harness.experiment.session import ArmSession, RunPlace
 from harness.experiment.target import target_of
 from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
 from harness.stack import Ports, RunningStack, attached, draw, free_ports, started
-from harness.store import Journal, RunFolder
 
 _SAMPLE_EVERY_S = 1.0  # a scrape costs the engine's API server some 20 ms of its core
-
-
-@dataclass(frozen=True, slots=True)
-class ArmPlace:
-    """Where an arm's records and logs go, and who is told."""
-
-    identity: RunIdentity
-    folder: RunFolder
-    journal: Journal
-    progress: Progress
-    clock: MonotonicClock
-    planned: dict[str, int]
-    proofs: list[dict[str, Any]]
-    caveats: list[Caveat]
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +54,7 @@ async def arm_stack(
 
 
 async def run_arm(
-    prepared: Prepared, arm: Arm, place: ArmPlace, halt: Halt, machine: Machine | None, *, probe: bool
+    prepared: Prepared, arm: Arm, place: RunPlace, halt: Halt, machine: Machine | None, *, probe: bool
 ) -> Machine | None:
     """Run every workload and repeat on `arm`; the machine as measured, if `probe` (on an arm without LMCache).
 
@@ -88,13 +70,11 @@ async def run_arm(
         target = target_of(prepared.experiment.client, (stack.url, *stack.more_urls))
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
-        session = ArmSession(
-            place.identity, arm, index, stack, target, carriage, prepared.experiment.client.workers, http,
-            place.journal, place.progress, halt, place.planned, place.proofs, place.caveats,
-        )  # fmt: skip
+        workers = prepared.experiment.client.workers
+        session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
         if stack.more_urls:
             text = f"{arm.name}: of {1 + len(stack.more_urls)} servers only {stack.url} was asked for its counters"
-            session.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
+            place.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
         exits.callback(_read_log, prepared, session)
         samples = sampling(
             _targets(stack),
@@ -155,7 +135,7 @@ def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
     """Say which servers did not answer a scrape."""
     for instance, count in sampler.gaps.items():
         text = f"{session.arm.name}: {count} samples of {instance} are missing: it did not answer in time"
-        session.caveats.append(Caveat("sampling_gaps", text))
+        session.place.caveats.append(Caveat("sampling_gaps", text))
 
 
 def _read_log(prepared: Prepared, session: ArmSession) -> None:
@@ -181,7 +161,7 @@ def _read_log(prepared: Prepared, session: ArmSession) -> None:
             )
     except (CollectError, OSError) as error:
         text = f"{session.arm.name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
-        session.caveats.append(Caveat("lmcache_log", text, "the log is whole in the run folder"))
+        session.place.caveats.append(Caveat("lmcache_log", text, "the log is whole in the run folder"))
         return
-    session.journal.extend(events)
-    session.journal.flush()
+    session.place.journal.extend(events)
+    session.place.journal.flush()

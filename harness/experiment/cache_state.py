@@ -65,7 +65,7 @@ async def make_warm(session: ArmSession, plan: Plan, granule_tokens: int, repeat
 
 def _note(session: ArmSession, workload: str, repeat: int, *, kind: str, proved: bool, detail: str) -> None:
     proof: dict[str, Any] = {"arm": session.arm.name, "workload": workload, "repeat": repeat}
-    session.proofs.append({**proof, "kind": kind, "proved": proved, "detail": detail})
+    session.place.proofs.append({**proof, "kind": kind, "proved": proved, "detail": detail})
 
 
 async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: str, repeat: int) -> int | None:

@@ -15,7 +15,7 @@ import uvloop
 from harness.client import MonotonicClock
 from harness.config import Arm
 from harness.errors import HarnessError
-from harness.experiment.arm import ArmPlace, run_arm
+from harness.experiment.arm import run_arm
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.halt import Halt, InterruptedRun
 from harness.experiment.join import join_loads
@@ -23,7 +23,7 @@ from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
 from harness.experiment.selftest import raise_open_files, stored_selftest
-from harness.experiment.session import RunIdentity
+from harness.experiment.session import RunIdentity, RunPlace
 from harness.experiment.target import require_client
 from harness.records import Caveat
 from harness.store import Journal, RunFolder, Status, consolidate
@@ -72,7 +72,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         }
     )
     with Journal(folder.path, run_id) as journal:
-        place = ArmPlace(identity, folder, journal, progress, clock, {}, [], [])
+        place = RunPlace(identity, folder, journal, progress, clock)
         run = _Arms(prepared, place)
         try:
             with _signals(run):
@@ -89,7 +89,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
 class _Arms:
     """The arms one after another, and what becomes of them."""
 
-    def __init__(self, prepared: Prepared, place: ArmPlace) -> None:
+    def __init__(self, prepared: Prepared, place: RunPlace) -> None:
         self._prepared = prepared
         self._place = place
         self._halt = Halt()

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from harness.client import Carriage, Clock, Target, replay, replay_by_workers, workers_for
+from harness.client import Carriage, Clock, MonotonicClock, Target, replay, replay_by_workers, workers_for
 from harness.client.replay import Watch
 from harness.collect.valkey_info import read_valkeys, until_settled
 from harness.collect.vllm_metrics import until_idle
@@ -19,7 +19,7 @@ from harness.experiment.progress import Progress
 from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
 from harness.schedule import PassPlan
 from harness.stack import RunningStack
-from harness.store import Journal
+from harness.store import Journal, RunFolder
 
 _IDLE_S = 900.0  # an overloaded arm drains its backlog; anything longer is a hang
 _SETTLE_S = 300.0
@@ -38,15 +38,31 @@ class RunIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where the records and logs of a run go, and who is told.
+
+    `planned` (requests by arm/workload/pass/repeat), `proofs` and `caveats` fill up as it runs.
+    """
+
+    identity: RunIdentity
+    folder: RunFolder
+    journal: Journal
+    progress: Progress
+    clock: MonotonicClock
+    planned: dict[str, int] = field(default_factory=dict)
+    proofs: list[dict[str, Any]] = field(default_factory=list)
+    caveats: list[Caveat] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class ArmSession:
     """A running arm: its stack, and where its records go. `index` is its place in the config.
 
     `target` and `carriage` say where and how requests are sent, by other processes and by this one; `workers` of them
-    send an open loop (None: as many as it needs). `planned` (requests by arm/workload/pass/repeat), `proofs` and
-    `caveats` fill up as it runs.
+    send an open loop (None: as many as it needs).
     """
 
-    identity: RunIdentity
+    place: RunPlace
     arm: Arm
     index: int
     stack: RunningStack
@@ -54,12 +70,7 @@ class ArmSession:
     carriage: Carriage
     workers: int | None
     http: httpx.AsyncClient
-    journal: Journal
-    progress: Progress
     halt: Halt
-    planned: dict[str, int]
-    proofs: list[dict[str, Any]]
-    caveats: list[Caveat]
     samples: deque[ServerSample] = field(default_factory=deque)
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
@@ -67,7 +78,7 @@ class ArmSession:
         self, plan: PassPlan, workload: str, repeat: int, hits: Mapping[tuple[str, int], int] | None = None
     ) -> tuple[RequestRecord, ...]:
         """Replay a pass and journal each record as it ends. Raises the halt's cause after every record is in."""
-        identity = self.identity
+        identity = self.place.identity
         cell = Cell(
             run_id=identity.run_id,
             experiment=identity.experiment,
@@ -80,21 +91,21 @@ class ArmSession:
             t0_unix_ns=identity.t0_unix_ns,
         )
         key = f"{self.arm.name}/{workload}/{plan.name}/{repeat}"
-        self.planned[key] = self.planned.get(key, 0) + len(plan.requests)
+        self.place.planned[key] = self.place.planned.get(key, 0) + len(plan.requests)
 
-        journal = journal_watch(self.journal, self.carriage.clock)
+        journal = journal_watch(self.place.journal, self.carriage.clock)
 
         def keep(record: RequestRecord) -> None:
             predicted = None if hits is None else hits.get((plan.name, record.seq))
             journal(replace(record, predicted_cached_tokens=predicted))
-            self.progress.done(record)
+            self.place.progress.done(record)
 
-        self.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
+        self.place.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
         try:
             records = await self._replay(plan, cell, keep)
         finally:
             self.keep_samples()
-            self.progress.end()
+            self.place.progress.end()
         self.halt.check()
         return records
 
@@ -126,7 +137,7 @@ class ArmSession:
         done = [record.done_ns for record in records if record.done_ns is not None]
         duration_s = (max(done) - min(sent)) / 1e9 if sent and done else 0.0
         gained = after.since(before)
-        self.journal.append(
+        self.place.journal.append(
             PassRecord(self.arm.name, workload, plan.name, repeat, len(plan.requests), duration_s, gained)
         )
         return records
@@ -134,8 +145,8 @@ class ArmSession:
     def keep_samples(self) -> None:
         """Journal what the sampling thread has put into `samples`, while nothing is being sent; then flush."""
         while self.samples:
-            self.journal.append(self.samples.popleft())
-        self.journal.flush()
+            self.place.journal.append(self.samples.popleft())
+        self.place.journal.flush()
 
     async def idle(self) -> PassCounters:
         """Wait until nothing runs and no store is on its way any more; the counters then."""
