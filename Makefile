@@ -9,6 +9,8 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 # uv looks where pip has been told to look for wheels on disk.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export VIRTUAL_ENV :=
+# What Python compiles on import is kept: without it every process of a run compiles all it imports again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help bench selftest test check install install-live install-dev clean
 

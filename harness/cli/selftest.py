@@ -9,7 +9,6 @@ import typer
 from harness.experiment.null_work import WORKS
 from harness.experiment.selftest import LATE_MS, SelfTest, stored_path
 from harness.experiment.selftest import selftest as run_selftest
-from harness.report.client_error import HEADERS, error_rows
 
 
 def selftest(
@@ -40,6 +39,9 @@ def selftest(
 
 
 def _text(result: SelfTest) -> str:
+    # the report room imports pandas and plotly: see cli/report
+    from harness.report.client_error import HEADERS, error_rows  # noqa: PLC0415
+
     lines = [HEADERS, *error_rows(result.to_json()["errors"])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADERS))]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]

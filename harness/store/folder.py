@@ -61,10 +61,6 @@ class RunFolder:
         changed = {**self.meta(), **fields}
         write_json(self.path / "run.json", changed if status is None else {**changed, "status": status})
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json, atomically."""
-        write_json(self.path / "summary.json", summary)
-
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """The run.json of `folder`. Raises RunFolderError if the folder or the file is missing, or the file is not JSON."""

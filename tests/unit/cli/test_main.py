@@ -1,6 +1,7 @@
 """Promises of the command line: exit codes, errors as one block, nothing started by `plan`."""
 
 import json
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,3 +82,12 @@ def test_up_with_a_link_in_bstar_needs_r(
         pytest.skip("the live stack is not installed")
     assert _run(monkeypatch, "up", str(LAPTOP), "--arm", "valkey-1", "--foreground") == 2
     assert "--prefill-rate" in capsys.readouterr().err
+
+
+def test_the_command_line_starts_without_what_only_reports_need() -> None:
+    """pandas, scipy and plotly take seconds to import: no verb waits for them before it has said something."""
+    code = "import sys, harness.cli.main; print({'pandas', 'scipy', 'plotly'} & set(sys.modules))"
+    out = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=LAPTOP.parents[1]
+    )
+    assert out.stdout.strip() == "set()"
