@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).parent / "small.yaml"
 SHM = Path("/dev/shm")  # noqa: S108 - where the kernel shows the segments
 SLOW_START_S = 150.0
-"""A stack's start takes 25 to 75 s on a quiet machine of two cores. Where it takes longer than this, the modules that start
-five more engines skip: they would take an hour and not say more. KVREPLAY_ALL_LIVE=1 runs them in any case."""
+"""A stack's start takes 25 to 75 s on a quiet machine of two cores. Where it takes longer than this, the modules that
+start five more engines skip: they would take the better part of an hour. KVREPLAY_ALL_LIVE=1 runs them in any case."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
