@@ -26,7 +26,7 @@ import uvloop
 from harness.stack.link_queue import LinkQueue, Piece
 
 _TIMER_GRAIN_S = 0.001  # of libuv
-_PIECE_S = 0.002  # a piece is what passes in this time, so that a short message waits little behind a long one
+_PIECE_S = 0.02  # a piece is what passes in this time: more of them would only wake up cores that the engine needs
 _PIECE_BYTES = (4096, 1 << 16)  # and at least, at most so much
 # Read ahead: how late this process may wake up, on cores that vLLM keeps busy, without losing rate.
 _READ_AHEAD_S = 0.25
