@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from harness.client.read_later import ReadLater
 from harness.client.request import Carriage, Ended, Flight
@@ -91,7 +91,7 @@ class _Pass:
             prepared = await self._prepare(due, 0)
         else:
             due, prepared = [], 0
-            await self._carriage.transport.prepare(min(self._plan.concurrency, self._left))
+            await self._connect_ahead(min(self._plan.concurrency, self._left))
         self._begin_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._later(self._read.forever())
         if not self._left:
@@ -206,8 +206,14 @@ class _Pass:
         first, end_ns = at, (due[at].due_ns or 0) + PREPARE_AHEAD_NS if at < len(due) else 0
         while at < len(due) and (due[at].due_ns or 0) <= end_ns:
             at += 1
-        await self._carriage.transport.prepare(at - first)
+        await self._connect_ahead(at - first)
         return at
+
+    async def _connect_ahead(self, requests: int) -> None:
+        """Have so many connections open; where the server does not accept them in time, the requests will say so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._carriage.timeouts.connect_s):
+                await self._carriage.transport.prepare(requests)
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
