@@ -12,7 +12,7 @@ from harness.cli.trace_make import make
 from harness.cli.trace_options import with_reading
 from harness.cli.trace_text import described
 from harness.errors import TraceError
-from harness.trace import PEERS, ReadOptions, convert
+from harness.trace import PEERS, ReadOptions, convert, sidecar_path
 from harness.trace.check import Check, check
 
 app = typer.Typer(help="Check, convert, make and describe trace files; starts nothing.", no_args_is_help=True)
@@ -75,7 +75,7 @@ def convert_verb(
         print(json.dumps({**document, "written": _document(out, written)}, indent=2))
         return
     print(described(file, Check(done.report, written.description, ())))
-    print(f"written to {out}, with {out.with_suffix('.meta.json').name}")
+    print(f"written to {out}, with {sidecar_path(out).name}")
     if done.how_to_read:
         print(f"\n{peer} reads it right with:", file=sys.stderr)
         print("\n".join(done.how_to_read))

@@ -24,7 +24,7 @@ from harness.experiment.null_work import ITL_MS, TTFT_MS, WORKS, Work
 from harness.experiment.session import journal_watch
 from harness.records import Cell, RequestRecord
 from harness.schedule import PassPlan
-from harness.stack import Command, Process, free_ports
+from harness.stack import Command, Process, free_ports, vllm
 from harness.store import Journal
 from harness.store.folder import write_json
 
@@ -95,7 +95,7 @@ async def null_server(ttft_ms: float, itl_ms: float) -> AsyncIterator[str]:
         process = await Process.start(command, Path(folder) / "null_server.log")
         try:
             async with httpx.AsyncClient() as http:
-                await process.ready(lambda: _answers(http, url), _READY_DEADLINE_S)
+                await process.ready(lambda: vllm.ready(http, url), _READY_DEADLINE_S)
             yield url
         finally:
             await process.stop()
@@ -128,11 +128,11 @@ async def _selftest(works: Sequence[Work], scale: float, http: Http, workers: in
             say(f"{work.name}: {work.requests} requests")
             errors.append(await measure(url, work, http=http, workers=workers))
         highest = await _highest_rate(url, scale, http, workers, say)
-    known = versions()
+    known, machine = versions(), machine_facts()
     return SelfTest(
         measured_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         kvreplay=" ".join(known[name] for name in ("kvreplay", "commit") if name in known),
-        processor=f"{machine_facts()['processor']}, {machine_facts()['cores']} cores",
+        processor=f"{machine['processor']}, {machine['cores']} cores",
         http=http.value,
         workers=workers,
         scale=scale,
@@ -165,13 +165,6 @@ async def _replay(
         return await replay_by_workers(plan, cell, target=target, clock=clock, workers=workers, watch=watch)
     async with connected(target, clock) as transport:
         return await replay(plan, cell, carriage=Carriage(transport, clock, target.timeouts), watch=watch)
-
-
-async def _answers(http: httpx.AsyncClient, url: str) -> bool:
-    try:
-        return (await http.get(f"{url}/health")).is_success
-    except httpx.TransportError:
-        return False
 
 
 def _cpu_s() -> float:

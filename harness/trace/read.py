@@ -13,6 +13,7 @@ from harness.trace.form import RawRow
 from harness.trace.formats import form_of
 from harness.trace.options import ReadOptions, ReadReport
 from harness.trace.request import Trace, TraceRequest
+from harness.trace.sidecar import sidecar_path
 
 
 class TraceRows:
@@ -178,7 +179,7 @@ class TraceRows:
         if self._sidecar and self.declared.rows not in (None, self._read):
             raise TraceError(
                 f"rows is {self.declared.rows}, but {self._path.name} has {self._read}",
-                where=str(self._path.with_suffix(".meta.json")),
+                where=str(sidecar_path(self._path)),
                 remedy="restore the file that the sidecar describes",
             )
 
