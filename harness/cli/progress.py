@@ -18,7 +18,7 @@ _LATEST = 50  # requests in the running median
 class LiveProgress:
     """For a terminal: what runs now, with a bar and the running median TTFT while a pass is sent; passes stay as lines.
 
-    One line is drawn anew, once a second: drawing takes time from the cores that the servers under test need.
+    One line is drawn anew, every other second: drawing takes time from the cores that the servers under test need.
     """
 
     def __init__(self, console: Console) -> None:
@@ -29,7 +29,7 @@ class LiveProgress:
             TextColumn("{task.fields[ttft]}"),
             TimeElapsedColumn(),
             console=console,
-            refresh_per_second=1,
+            refresh_per_second=0.5,
             transient=True,
         )
         self._line: TaskID | None = None

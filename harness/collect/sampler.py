@@ -1,7 +1,8 @@
-"""Samples of every server while an experiment runs, twice a second, into a sink."""
+"""Samples of every server while an experiment runs, into a sink."""
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +22,7 @@ from harness.records import ServerSample
 
 Sink = Callable[[Sequence[ServerSample]], None]
 _TIMEOUT_S = 2.0
+_LARGEST_SHARE = 0.1  # of one core, that rounds may take: it is taken from the servers they look at
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,10 @@ async def sampling(
 class Sampler:
     """An async context: from entry to exit it reads all targets every `interval_s` and gives `sink` what they said.
 
-    `now_ns` is the time since the run's origin; a sample carries the time its answer arrived. A round starts when the
-    one before is over, and a start that was missed is not made up. A target that does not answer within two seconds is
-    a gap, counted in `gaps` by instance: no sample, never a zero and never an exception. Pages are parsed in a thread.
-    What the sink raises ends the sampling and is raised at exit.
+    `now_ns` is the time since the run's origin; a sample carries the time its answer arrived. Where rounds would take
+    more than a tenth of a core, they come less often. A target that does not answer within two seconds is a gap,
+    counted in `gaps` by instance: no sample, never a zero and never an exception. What the sink raises ends the
+    sampling and is raised at exit.
     """
 
     def __init__(self, targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float = 0.5) -> None:
@@ -88,11 +90,11 @@ class Sampler:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False))
             valkeys = [await stack.enter_async_context(connect(url)) for url in self._targets.valkey_urls]
-            due = loop.time()
             while not self._stop.is_set():
+                began, spent_s = loop.time(), time.thread_time()
                 self._sink(await self._round(client, valkeys))
-                due = max(due + self._interval_s, loop.time())
-                await self._pause(due - loop.time())
+                spent_s = time.thread_time() - spent_s
+                await self._pause(began + max(self._interval_s, spent_s / _LARGEST_SHARE) - loop.time())
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -107,9 +109,10 @@ class Sampler:
             scrapes.append(self._page(client, "vllm", targets.vllm_metrics_url, vllm_metrics.SERIES))
         if targets.lmcache_metrics_url is not None:
             scrapes.append(self._page(client, "lmcache", targets.lmcache_metrics_url, lmcache_metrics.SERIES))
+        groups = await asyncio.gather(*scrapes)
         if targets.services:
-            scrapes.append(self._services())
-        return [sample for group in await asyncio.gather(*scrapes) for sample in group]
+            groups.append(self._services())
+        return [sample for group in groups for sample in group]
 
     async def _page(
         self, client: httpx.AsyncClient, source: str, url: str, names: Collection[str]
@@ -117,7 +120,7 @@ class Sampler:
         try:
             text = await read_vllm(client, url)
             t_ns = self._now_ns()
-            lines = await asyncio.to_thread(samples, text, names)
+            lines = samples(text, names)
         except CollectError:
             self.gaps[source] += 1
             return []
@@ -131,9 +134,9 @@ class Sampler:
             return []
         return [self._sample(t_ns, "valkey", name, field, float(value)) for field, value in asdict(reading).items()]
 
-    async def _services(self) -> list[ServerSample]:
+    def _services(self) -> list[ServerSample]:
         t_ns = self._now_ns()
-        values = await asyncio.to_thread(self._host.read, t_ns)
+        values = self._host.read(t_ns)
         for service in self._targets.services.keys() - {service for service, _, _ in values}:
             self.gaps[service] += 1
         return [self._sample(t_ns, "host", service, name, value) for service, name, value in values]

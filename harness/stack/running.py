@@ -14,6 +14,7 @@ from harness.config import Attach, Engine
 from harness.errors import StackError
 from harness.stack import lmcache, valkey, vllm
 from harness.stack.blueprint import Blueprint
+from harness.stack.ports import listens
 from harness.stack.process import Command, Process
 from harness.stack.tiny_model import FIRST_TOKEN
 
@@ -87,7 +88,11 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
         server = await start(blueprint.vllm)
         if cache is not None:
             await cache.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
-        await server.ready(lambda: vllm.ready(client, url), vllm.READY_DEADLINE_S)
+
+        async def vllm_ready() -> bool:
+            return await listens(ports.vllm) and await vllm.ready(client, url)
+
+        await server.ready(vllm_ready, vllm.READY_DEADLINE_S)
         say("asking vllm for a first token")
         wrong = await vllm.answers(client, url, vllm.served_name(engine), [FIRST_TOKEN] * 2)
         if wrong is not None:
