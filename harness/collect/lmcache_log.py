@@ -34,7 +34,8 @@ _PREFETCH = re.compile(
 _TRANSFER = re.compile(r"(?P<what>Retrieved|Stored) (?P<tokens>\d+) tokens in (?P<s>\d+(?:\.\d+)?) seconds(?: \(|$)")
 _OF_A_MOVE = re.compile(r"Prefetch request completed|\b(?:Retrieved|Stored) \d")
 _TROUBLE = re.compile(
-    r"fail|error|exception|not found|time[d ]*out|reject|cancel|underflow|mismatch|unhealthy|cleaning up in-flight",
+    r"fail|error|exception|not found|does not answer|time[d ]*out|reject|cancel|underflow|mismatch|unhealthy|"
+    r"cleaning up in-flight",
     re.IGNORECASE,
 )
 _ENGINE_ID = re.compile(r"\bcmpl-(?P<completion>\S+)-\d+-[0-9a-f]{8}\b|\bchatcmpl-(?P<chat>\S+)-[0-9a-f]{8}\b")

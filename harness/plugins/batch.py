@@ -43,6 +43,11 @@ class Share:
         return self.requests[self.answered :]
 
     @property
+    def done(self) -> Sequence[Request]:
+        """What was asked for and is True: found, loaded, stored or deleted."""
+        return [request for request, at in zip(self.requests, self.positions, strict=True) if self.batch.results[at]]
+
+    @property
     def expired(self) -> bool:
         """Whether its deadline has passed."""
         return time.monotonic() >= self.batch.deadline

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from harness.plugins.address import Address, Entry
 from harness.plugins.resp import CRLF, ProtocolError, ReplyReader, command, command_head
 
 PIPELINE_DEPTH = 32  # requests sent before their replies are read: bounds what the server must buffer for us
 _CONNECT_TIMEOUT_S = 3.0  # long enough for one lost SYN (repeated after 1 s, RFC 6298)
-_RETRY_PAUSE_S = 0.25  # after a failed connect: a dead instance costs one attempt in this time, not one a request
+_RETRY_PAUSE_S = 0.25  # after a failed connect, doubled with each: a dead instance costs an attempt now and then,
+_LONGEST_PAUSE_S = 4.0  # not one a request
 
 
 class Operation(Enum):
@@ -34,18 +36,24 @@ class Request(NamedTuple):
 class Connection:
     """A connection that is opened when needed. One thread uses it; any thread may `close` it.
 
-    Deadlines are moments of time.monotonic(). Every OSError from here (TimeoutError and ProtocolError included) means
-    that the connection is out of step: `drop` it before the next use.
+    Deadlines are moments of time.monotonic(). Before them, `silence_s` in which no byte moves is a TimeoutError too: an
+    instance that hangs is found out sooner than a slow one is given up. Every OSError from here (TimeoutError and
+    ProtocolError included) means that the connection is out of step: `drop` it before the next use.
     """
 
-    def __init__(self, host: str, port: int) -> None:
-        self._address = (host, port)
+    def __init__(self, address: Address, entry: Entry, silence_s: float) -> None:
+        self._address = address
+        self._entry = entry
+        self._silence_s = silence_s
+        # The kernel may wait for the rest before it sends; a TLS socket takes no flags.
+        self._more = 0 if address.tls else socket.MSG_MORE
         self._lock = threading.Lock()
         self._closed = False
         self._socket: socket.socket | None = None
         self._reader = ReplyReader(self._receive_into)
         self._deadline = 0.0
         self._retry_at = 0.0
+        self._pause_s = _RETRY_PAUSE_S
 
     @property
     def is_open(self) -> bool:
@@ -53,20 +61,22 @@ class Connection:
         return self._socket is not None
 
     def open(self, deadline: float) -> None:
-        """Connect and have a PING answered. Raises OSError; for a moment after a failure, without trying."""
+        """Connect, log in and have a PING answered. Raises OSError; for a moment after a failure, without trying."""
         if time.monotonic() < self._retry_at:
             raise ConnectionError("the instance could not be reached a moment ago")
         self._deadline = min(deadline, time.monotonic() + _CONNECT_TIMEOUT_S)
         try:
-            self._connect(self._remaining_s())
-            self._usable().sendall(command(b"PING"))
-            answer = self._reader.reply()
-            if answer.kind != "+":
-                raise ProtocolError(f"PING was answered with {answer.text[:80]!r}")
+            self._connect(self._patience_s())
+            if self._entry.password:
+                words = [word.encode() for word in (self._entry.username, self._entry.password) if word]
+                self._greet(b"AUTH", *words)
+            self._greet(b"PING")
         except OSError:
             self.drop()
-            self._retry_at = time.monotonic() + _RETRY_PAUSE_S
+            self._retry_at = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
             raise
+        self._pause_s = _RETRY_PAUSE_S
 
     def exchange(self, requests: Sequence[Request], deadline: float) -> Iterator[bool | str]:
         """Do `requests` in order, pipelined; for each, as soon as it is known: True, False, or the server's error.
@@ -94,35 +104,62 @@ class Connection:
             self._closed = True
             if self._socket is not None:
                 try:
-                    self._socket.shutdown(socket.SHUT_RDWR)
+                    # Not SSLSocket.shutdown: it would take the session away under the thread that reads from it.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     return  # already disconnected: nothing waits on it
 
     def _connect(self, timeout_s: float) -> None:
-        family = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0][0]
-        with self._lock:
-            if self._closed:
-                raise ConnectionError("the client is closed")
-            self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.settimeout(timeout_s)
-        self._socket.connect(self._address)
+        address = self._address
+        target: tuple[str, int] | str
+        if address.path:
+            family, target = socket.AF_UNIX, address.path
+        else:
+            family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+            target = (address.host, address.port)
+        plain = self._adopt(socket.socket(family, socket.SOCK_STREAM))
+        plain.settimeout(timeout_s)
+        plain.connect(target)
+        if family != socket.AF_UNIX:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.tls and self._entry.tls is not None:
+            context = self._entry.tls
+            secure = context.wrap_socket(plain, server_hostname=address.host, do_handshake_on_connect=False)
+            self._adopt(secure)
+            secure.do_handshake()
         self._reader = ReplyReader(self._receive_into)
 
+    def _adopt(self, opened: socket.socket) -> socket.socket:
+        """Make `opened` the socket that `close` interrupts; after `close` it is closed at once."""
+        with self._lock:
+            if self._closed:
+                opened.close()
+                raise ConnectionError("the client is closed")
+            self._socket = opened
+        return opened
+
+    def _greet(self, *words: bytes) -> None:
+        self._push(memoryview(command(*words)))
+        answer = self._reader.reply()
+        if answer.kind != "+":
+            raise ProtocolError(f"{words[0].decode()} was answered with {answer.text[:80]!r}")
+
     def _send(self, requests: Sequence[Request]) -> None:
-        stream = self._usable()
         pending = b""
         for operation, key, value in requests:
             if operation is Operation.SET and value is not None:
                 pending += command_head(operation.value, key, last_bytes=len(value))
-                stream.sendall(pending, socket.MSG_MORE)
-                stream.settimeout(self._remaining_s())
-                stream.sendall(value, socket.MSG_MORE)
-                stream.settimeout(self._remaining_s())
+                self._push(memoryview(pending), self._more)
+                self._push(value, self._more)
                 pending = CRLF
             else:
                 pending += command(operation.value, key)
-        stream.sendall(pending)
+        self._push(memoryview(pending))
+
+    def _push(self, data: memoryview, flags: int = 0) -> None:
+        """Send all of `data`. Not sendall: its timeout would bound the whole, not a silence."""
+        while data:
+            data = data[self._usable().send(data, flags) :]
 
     def _outcome(self, request: Request) -> bool | str:
         reply = self._reader.reply()
@@ -149,14 +186,14 @@ class Connection:
         return self._usable().recv_into(view)
 
     def _usable(self) -> socket.socket:
-        """The socket, its timeout set to what is left until the deadline."""
+        """The socket, its timeout set to how long it may be silent."""
         if self._socket is None:
             raise ConnectionError("not connected")
-        self._socket.settimeout(self._remaining_s())
+        self._socket.settimeout(self._patience_s())
         return self._socket
 
-    def _remaining_s(self) -> float:
+    def _patience_s(self) -> float:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the deadline has passed")
-        return left
+        return min(left, self._silence_s)

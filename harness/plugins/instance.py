@@ -1,35 +1,38 @@
 """One Valkey instance: a queue of shares and the worker threads, each with its connection, that do them in order."""
 
-import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from harness.plugins.batch import Share
 from harness.plugins.connection import Connection
-
-logger = logging.getLogger(__name__)
+from harness.plugins.log import logger
+from harness.plugins.outage import Outage
+from harness.plugins.statistics import Statistics, Tally
 
 
 class Instance:
-    """Workers of one endpoint. `finished` is called once for every submitted share, from a worker.
+    """Workers of one endpoint, each with a connection from `connect`.
+
+    `finished` is called once for every submitted share, from a worker.
 
     Shares start in the order of their submission, hence of their deadlines: a worker that is held up until a deadline
-    holds up no share beyond its own. Raises ValueError when `endpoint` is not host:port.
+    holds up no share beyond its own.
     """
 
-    def __init__(self, endpoint: str, workers: int, finished: Callable[[Share], None]) -> None:
-        host, _, port = endpoint.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ValueError(f"endpoint {endpoint!r} is not host:port, such as 127.0.0.1:6379")
-        self._endpoint = endpoint
+    def __init__(
+        self, connect: Callable[[], Connection], outage: Outage, workers: int, finished: Callable[[Share], None]
+    ) -> None:
+        self._name = outage.name
+        self._outage = outage
         self._finished = finished
+        self._tally = Tally()
         self._shares: queue.SimpleQueue[Share | None] = queue.SimpleQueue()
         self._closed = threading.Event()
-        self._unreachable = False
-        self._connections = [Connection(host, int(port)) for _ in range(workers)]
+        self._connections = [connect() for _ in range(workers)]
         self._threads = [
-            threading.Thread(target=self._work, args=(connection,), name=f"valkey-{endpoint}-{number}", daemon=True)
+            threading.Thread(target=self._work, args=(connection,), name=f"valkey-{outage.name}-{number}", daemon=True)
             for number, connection in enumerate(self._connections)
         ]
 
@@ -37,6 +40,10 @@ class Instance:
     def workers(self) -> int:
         """How many shares are done at a time."""
         return len(self._threads)
+
+    def statistics(self) -> Statistics:
+        """What this instance has done so far."""
+        return self._tally.read()
 
     def start(self) -> None:
         """Start the workers. Nothing is connected before the first share."""
@@ -61,13 +68,15 @@ class Instance:
 
     def _work(self, connection: Connection) -> None:
         while (share := self._shares.get()) is not None:
+            began = time.monotonic()
             try:
                 self._serve(connection, share)
-            except Exception as fault:
+            except Exception as fault:  # noqa: BLE001 - logged, and told to whoever waits
                 # Memory that cannot be written, say: it costs this share, never the worker, nor LMCache a future.
-                logger.exception("a batch on Valkey %s failed", self._endpoint)
+                logger.exception("a batch on Valkey %s failed", self._name)
                 share.fail(repr(fault))
                 connection.drop()
+            self._tally.add(share, time.monotonic() - began)
             self._finished(share)
         connection.drop()
 
@@ -78,25 +87,15 @@ class Instance:
             try:
                 if not reused:
                     connection.open(share.batch.deadline)
-                    self._note_reachable()
+                    self._outage.ends()
                 for outcome in connection.exchange(share.pending, share.batch.deadline):
                     share.answer(outcome)
             except OSError as trouble:
                 connection.drop()
-                share.fail(f"Valkey {self._endpoint}: {trouble}")
+                share.fail(f"Valkey {self._name}: {trouble}")
                 if not reused:
-                    self._note_trouble(trouble)
+                    if not self._closed.is_set():
+                        self._outage.begins(trouble)
                     return
         if share.pending:
-            share.fail(f"Valkey {self._endpoint}: {'closed' if self._closed.is_set() else 'the deadline has passed'}")
-
-    def _note_reachable(self) -> None:
-        if self._unreachable:
-            self._unreachable = False
-            logger.warning("Valkey %s answers again", self._endpoint)
-
-    def _note_trouble(self, trouble: OSError) -> None:
-        """One line an outage, in LMCache's log: the misses it causes are otherwise silent."""
-        if not self._unreachable and not self._closed.is_set():
-            self._unreachable = True
-            logger.warning("Valkey %s does not answer, its chunks are misses: %s", self._endpoint, trouble)
+            share.fail(f"Valkey {self._name}: {'closed' if self._closed.is_set() else 'the deadline has passed'}")

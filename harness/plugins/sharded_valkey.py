@@ -8,15 +8,20 @@ With one endpoint it is an ordinary client, so that arms with one and with N ins
 The interface is that of lmcache 0.5.5, v1/distributed/l2_adapters/native_connector_l2_adapter.py. Linux only (eventfd).
 """
 
+import functools
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from harness.plugins.address import entry_from, parse_address
 from harness.plugins.batch import Batch, Share, dealt
-from harness.plugins.connection import Operation, Request
+from harness.plugins.connection import Connection, Operation, Request
 from harness.plugins.instance import Instance
-from harness.plugins.placement import PLACEMENTS, Placement, instance_of
+from harness.plugins.log import logger, show_in_lmcache_log
+from harness.plugins.outage import Outage
+from harness.plugins.placement import PLACEMENTS, Placement, home_over
+from harness.plugins.statistics import Statistics
 
 Buffer = bytes | bytearray | memoryview
 Completion = tuple[int, bool, str, list[bool]]
@@ -25,14 +30,19 @@ _JOIN_TIMEOUT_S = 5.0
 
 
 class ShardedValkey:
-    """Batches of GET, SET, EXISTS and DEL over `endpoints` ("host:port"), each with its own worker threads.
+    """Batches of GET, SET, EXISTS and DEL over `endpoints`, each with its own worker threads.
+
+    An endpoint is `host:port`, `valkeys://host:port` (TLS; `ca_file` to trust) or `unix:///path`. A username and a
+    password are taken from the environment variables that `username_env` and `password_env` name.
 
     Every submitted batch completes exactly once, within about `deadline_s` of its submission: what has not been
-    answered by then, or lives on an instance that does not answer, is False in the batch's list (a miss), never an
-    exception. A GET of a value whose size is not that of its memory is a miss too. Values are sent from and received
-    into the caller's memory, which must stay valid until the batch completes. Any thread may call any method.
+    answered by then, or lives on an instance that cannot be reached or is silent for `silence_s`, is False in the
+    batch's list (a miss), never an exception. A GET of a value whose size is not that of its memory is a miss too.
+    Values are sent from and received into the caller's memory, which must stay valid until the batch completes. Any
+    thread may call any method.
 
-    Raises ValueError for endpoints that are none or not host:port, an unknown `placement`, workers < 1, deadline <= 0.
+    Raises ValueError for endpoints that are none, named twice or not to be read, an unknown `placement`, workers < 1,
+    deadline <= 0 or a variable that is not set; OSError for certificates that cannot be read.
     """
 
     def __init__(
@@ -41,23 +51,41 @@ class ShardedValkey:
         placement: Placement = "chunk",
         workers_per_instance: int = 2,
         deadline_s: float = 10.0,
+        *,
+        silence_s: float = 10.0,
+        username_env: str | None = None,
+        password_env: str | None = None,
+        ca_file: str | None = None,
     ) -> None:
         if not endpoints:
             raise ValueError("endpoints is empty: name at least one host:port")
         if placement not in PLACEMENTS:
             raise ValueError(f"placement {placement!r} is not one of {', '.join(PLACEMENTS)}")
-        if workers_per_instance < 1 or deadline_s <= 0:
-            raise ValueError(f"need workers_per_instance >= 1 and deadline_s > 0: {workers_per_instance}, {deadline_s}")
-        self._placement = placement
+        if workers_per_instance < 1 or min(deadline_s, silence_s) <= 0:
+            given = f"{workers_per_instance}, {deadline_s}, {silence_s}"
+            raise ValueError(f"need workers_per_instance >= 1, deadline_s > 0 and silence_s > 0: {given}")
+        addresses = [parse_address(endpoint) for endpoint in endpoints]
+        names = [address.name for address in addresses]
+        if len(set(names)) < len(names):
+            raise ValueError(f"endpoints names {max(names, key=names.count)!r} twice")
+        entry = entry_from(username_env, password_env, ca_file)
+        show_in_lmcache_log()
+        self._names = names
+        self._home = home_over(names, placement)
         self._deadline_s = deadline_s
         self._lock = threading.Lock()
         self._closed = False
         self._next_id = 1
         self._open: dict[int, Batch] = {}
         self._completed: list[Completion] = []
-        self._values = [Instance(endpoint, workers_per_instance, self._share_finished) for endpoint in endpoints]
-        # Lookups have a connection of their own: one that waited behind megabytes of stores would hold up a prefill.
-        self._lookups = [Instance(endpoint, 1, self._share_finished) for endpoint in endpoints]
+        values, lookups = [], []
+        for address in addresses:
+            outage = Outage(address.name)
+            connect = functools.partial(Connection, address, entry, silence_s)
+            values.append(Instance(connect, outage, workers_per_instance, self._share_finished))
+            # Lookups have a connection of their own: behind megabytes of stores they would hold up a prefill.
+            lookups.append(Instance(connect, outage, 1, self._share_finished))
+        self._values, self._lookups = values, lookups
         self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         for instance in (*self._values, *self._lookups):
             instance.start()
@@ -90,6 +118,13 @@ class ShardedValkey:
             drained, self._completed = self._completed, []
             return drained
 
+    def statistics(self) -> Mapping[str, Statistics]:
+        """What each instance has done so far, by the instance's name (its endpoint without the scheme)."""
+        return {
+            name: values.statistics() + lookups.statistics()
+            for name, values, lookups in zip(self._names, self._values, self._lookups, strict=True)
+        }
+
     def close(self) -> None:
         """Complete every open batch (unanswered keys are False), end the threads, close the descriptor; repeatable.
 
@@ -107,6 +142,8 @@ class ShardedValkey:
         with self._lock:
             for batch in list(self._open.values()):
                 self._complete(batch)
+        for name, statistics in self.statistics().items():
+            logger.info("Valkey %s: %s", name, statistics)
 
     def _submit(self, operation: Operation, keys: Sequence[str], values: Sequence[memoryview] | None) -> int:
         with self._lock:
@@ -128,7 +165,7 @@ class ShardedValkey:
         instances = self._lookups if values is None else self._values
         homes: list[list[int]] = [[] for _ in instances]
         for position, key in enumerate(keys):
-            homes[instance_of(key, len(homes), self._placement)].append(position)
+            homes[self._home(key)].append(position)
         shares = []
         for instance, positions in zip(instances, homes, strict=True):
             for hand in dealt(positions, instance.workers):

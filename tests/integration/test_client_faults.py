@@ -3,8 +3,6 @@
 import asyncio
 import re
 import socket
-import ssl
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from harness.records import Outcome, RequestRecord
 from harness.schedule import PassPlan
 from tests.fakes.null_server import Behaviour, NullServer
 from tests.fakes.passes import cell, closed_loop, open_loop, planned
+from tests.fakes.tls import self_signed, server_context
 
 pytestmark = pytest.mark.integration
 
@@ -181,43 +180,21 @@ def test_a_chat_is_a_chat() -> None:
     assert plain.outcome is Outcome.OK
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 signed by itself, and its key."""
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-            *("-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=127.0.0.1"),
-            *("-addext", "subjectAltName=IP:127.0.0.1"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return certificate, key
-
-
 @pytest.mark.parametrize("http", Http)
-def test_tls(certificate: tuple[Path, Path], http: Http) -> None:
+def test_tls(tmp_path: Path, http: Http) -> None:
     """A server whose certificate is trusted is measured; one that nobody vouches for is refused, unless told not to."""
-    context = ssl_context(*certificate)
+    certificate, key = self_signed(tmp_path)
+    context = server_context(certificate, key)
 
     async def main() -> list[RequestRecord]:
         async with NullServer(tls=context) as server:
-            trusting = Target((server.url,), http=http, ca_file=str(certificate[0]), timeouts=PATIENT)
+            trusting = Target((server.url,), http=http, ca_file=str(certificate), timeouts=PATIENT)
             targets = (trusting, replace(trusting, ca_file=None), replace(trusting, ca_file=None, verify=False))
             return [(await _send(target, open_loop([0])))[0] for target in targets]
 
     trusted, unknown, unchecked = asyncio.run(main())
     assert [trusted.outcome, unknown.outcome, unchecked.outcome] == [Outcome.OK, Outcome.REFUSED, Outcome.OK]
     assert "certificate verify failed" in (unknown.error or "").lower()
-
-
-def ssl_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """A server's side of TLS."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
 
 
 def test_one_server_that_is_gone_costs_its_own_share_only() -> None:

@@ -4,8 +4,10 @@ import ctypes
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import random
+import re
 import select
 import subprocess
 import sys
@@ -13,11 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.plugins.placement import Placement, instance_of
+from harness.plugins.placement import PLACEMENTS, Placement, home_over
 from harness.plugins.sharded_valkey import Completion, ShardedValkey
+from tests.fakes.tls import self_signed, server_context, tls_front
 from tests.fakes.valkey_servers import ValkeyServer, running
 
 pytestmark = pytest.mark.integration
@@ -35,8 +39,14 @@ def servers(tmp_path: Path) -> Iterator[list[ValkeyServer]]:
 class Caller:
     """Submits batches and waits for them on the event descriptor, as LMCache's adapter does."""
 
-    def __init__(self, servers: list[ValkeyServer], placement: Placement = "chunk", deadline_s: float = 10.0) -> None:
-        self.client = ShardedValkey([server.endpoint for server in servers], placement, deadline_s=deadline_s)
+    def __init__(
+        self,
+        servers: list[ValkeyServer],
+        placement: Placement = "chunk",
+        endpoints: list[str] | None = None,
+        **more: Any,
+    ) -> None:
+        self.client = ShardedValkey(endpoints or [server.endpoint for server in servers], placement, **more)
         self._completed: dict[int, Completion] = {}
 
     def __enter__(self) -> "Caller":
@@ -99,13 +109,13 @@ def test_values_come_back_as_they_were_stored(servers: list[ValkeyServer]) -> No
             assert caller.got(list(values), [len(value) for value in values.values()]) == list(values.values())
 
 
-@pytest.mark.parametrize("placement", ["chunk", "rank"])
+@pytest.mark.parametrize("placement", PLACEMENTS)
 def test_keys_live_where_placement_says(servers: list[ValkeyServer], placement: Placement) -> None:
     """Each instance holds exactly the keys that placement gives it."""
     values = {key(i, rank): b"value" for i in range(40) for rank in (0, 1)}
     with Caller(servers, placement) as caller:
         assert caller.put(values)[1]
-    homes = [instance_of(one, 3, placement) for one in values]
+    homes = [home_over([server.endpoint for server in servers], placement)(one) for one in values]
     assert [server.key_count() for server in servers] == [homes.count(i) for i in range(3)]
 
 
@@ -138,7 +148,7 @@ def test_deleted_keys_are_gone(servers: list[ValkeyServer]) -> None:
 def test_a_dead_instance_costs_its_own_chunks_and_comes_back(servers: list[ValkeyServer]) -> None:
     """With one of three killed, the other two thirds are read; once it runs again it is used again, on its own."""
     values = chunks(60)
-    dead = [instance_of(one, 3, "chunk") == 1 for one in values]
+    dead = [home_over(["a:1", "b:1", "c:1"], "chunk")(one) == 1 for one in values]
     sizes = [2000] * len(values)
     with Caller(servers) as caller:
         assert caller.put(values)[1]
@@ -152,6 +162,92 @@ def test_a_dead_instance_costs_its_own_chunks_and_comes_back(servers: list[Valke
         servers[1].start()
         assert_soon(lambda: caller.put(values)[1])
         assert caller.got(list(values), sizes) == list(values.values())
+
+
+def test_a_hung_instance_is_found_by_its_silence(servers: list[ValkeyServer]) -> None:
+    """With one of three frozen, a load ends long before its deadline with the others' chunks, and recovers later."""
+    values = chunks(60)
+    sizes = [2000] * len(values)
+    with Caller(servers, deadline_s=600.0, silence_s=0.5) as caller:
+        assert caller.put(values)[1]
+        servers[1].freeze()
+        try:
+            home = home_over(["a:1", "b:1", "c:1"], "chunk")
+            alive = [None if home(one) == 1 else value for one, value in values.items()]
+            assert caller.got(list(values), sizes) == alive
+            assert caller.got(list(values), sizes) == alive
+        finally:
+            servers[1].thaw()
+        assert_soon(lambda: caller.got(list(values), sizes) == list(values.values()))
+
+
+def test_an_outage_is_said_once(servers: list[ValkeyServer], capfd: pytest.CaptureFixture[str]) -> None:
+    """LMCache's log gets one line when an instance is lost, however many batches it costs, and one when it is back."""
+    values = chunks(12)
+    logging.getLogger("harness.plugins").handlers.clear()  # stderr is another one in every test
+    with Caller(servers[:1]) as caller:
+        servers[0].kill()
+        for _ in range(4):
+            caller.exist(list(values))
+            caller.put(values)
+        servers[0].start()
+        assert_soon(lambda: caller.put(values)[1])
+        statistics = caller.client.statistics()[servers[0].endpoint]
+    lines = capfd.readouterr().err.splitlines()
+    assert sum("does not answer, its chunks are misses" in line for line in lines) == 1
+    assert sum("answers again" in line for line in lines) == 1
+    assert all(re.match(r"\[\d{4}-\d\d-\d\d [\d:]{8},\d{3}\] LMCache (WARNING|INFO): Valkey", line) for line in lines)
+    assert statistics.stored == 12
+    assert statistics.unanswered >= 4 * 2 * 12
+
+
+def test_a_password_and_a_username_are_given(servers: list[ValkeyServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of the environment open the door, alone or with a name; wrong ones cost misses that say why."""
+    assert servers[0].ask("CONFIG", "SET", "requirepass", "hunter2") == "+OK"
+    assert servers[1].ask("ACL", "SETUSER", "kv", "on", ">secret", "~*", "+@all") == "+OK"
+    assert servers[1].ask("CONFIG", "SET", "requirepass", "hunter2") == "+OK"
+    for name, value in (("PASSWORD", "hunter2"), ("USER", "kv"), ("SECRET", "secret")):
+        monkeypatch.setenv(f"KVREPLAY_TEST_{name}", value)
+    password, named = {"password_env": "KVREPLAY_TEST_PASSWORD"}, {"username_env": "KVREPLAY_TEST_USER"}
+    for server, entry, opens in (
+        (servers[0], password, True),
+        (servers[1], {**named, "password_env": "KVREPLAY_TEST_SECRET"}, True),
+        (servers[1], {**named, **password}, False),
+        (servers[1], {}, False),
+    ):
+        with Caller([server], **entry) as caller:
+            _, ok, error, _ = caller.put(chunks(4))
+            assert ok is opens
+            assert opens or "WRONGPASS" in error or "NOAUTH" in error
+
+
+def test_a_unix_socket_is_an_instance(tmp_path: Path) -> None:
+    """Values come back through a unix socket as through TCP."""
+    path, values = tmp_path / "valkey.sock", chunks(20)
+    server = ValkeyServer(tmp_path, "--unixsocket", str(path))
+    server.start()
+    try:
+        with Caller([], endpoints=[f"unix://{path}"]) as caller:
+            assert caller.put(values)[1]
+            assert caller.got(list(values), [2000] * 20) == list(values.values())
+        assert server.key_count() == 20
+    finally:
+        server.kill()
+
+
+def test_tls_is_spoken_and_strangers_are_refused(servers: list[ValkeyServer], tmp_path: Path) -> None:
+    """Values of every size come back through TLS; a certificate that nobody vouches for costs misses that say why."""
+    certificate, key_file = self_signed(tmp_path)
+    values = {key(i): random.Random(i).randbytes(size) for i, size in enumerate(SIZES * 2)}
+    with tls_front(server_context(certificate, key_file), servers[0].port) as port:
+        endpoints = [f"valkeys://127.0.0.1:{port}"]
+        with Caller([], endpoints=endpoints, ca_file=str(certificate)) as caller:
+            assert caller.put(values)[1]
+            assert caller.got(list(values), [len(value) for value in values.values()]) == list(values.values())
+        with Caller([], endpoints=endpoints) as caller:
+            _, ok, error, _ = caller.put(values)
+            assert not ok
+            assert "certificate verify failed" in error
 
 
 def test_a_restart_between_batches_is_not_noticed(servers: list[ValkeyServer]) -> None:

@@ -18,6 +18,9 @@ from harness.plugins.sharded_valkey import Completion, ShardedValkey
         ({"endpoints": ["h:1"], "placement": "slot"}, "slot"),
         ({"endpoints": ["h:1"], "workers_per_instance": 0}, "workers_per_instance"),
         ({"endpoints": ["h:1"], "deadline_s": 0}, "deadline_s"),
+        ({"endpoints": ["h:1"], "silence_s": 0}, "silence_s"),
+        ({"endpoints": ["h:1", "valkey://h:1"]}, "'h:1' twice"),
+        ({"endpoints": ["h:1"], "password_env": "KVREPLAY_TEST_UNSET"}, "KVREPLAY_TEST_UNSET"),
     ],
 )
 def test_wrong_parameters_are_named(arguments: dict[str, object], named: str) -> None:

@@ -1,0 +1,28 @@
+"""Whether a Valkey instance answers, said once an outage: the misses it causes are otherwise silent."""
+
+import threading
+
+from harness.plugins.log import logger
+
+
+class Outage:
+    """What the workers of one endpoint know of it; any of them may tell."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._lasts = False
+
+    def begins(self, trouble: OSError) -> None:
+        """The endpoint could not be reached; one warning in LMCache's log until it answers again."""
+        with self._lock:
+            if not self._lasts:
+                self._lasts = True
+                logger.warning("Valkey %s does not answer, its chunks are misses: %s", self.name, trouble)
+
+    def ends(self) -> None:
+        """The endpoint has answered."""
+        with self._lock:
+            if self._lasts:
+                self._lasts = False
+                logger.warning("Valkey %s answers again", self.name)
