@@ -1,17 +1,10 @@
 """The config door: YAML in, a frozen Experiment out."""
 
 from harness.config.client import Client
-from harness.config.experiment import (
-    Arm,
-    Attach,
-    Engine,
-    Experiment,
-    Link,
-    LMCache,
-    Valkey,
-)
+from harness.config.experiment import Arm, Attach, Engine, Experiment, LMCache
 from harness.config.load import load_experiment
 from harness.config.units import Bandwidth
+from harness.config.valkey import Link, Valkey
 from harness.config.workload import LengthScale, Passes, TraceReplay, Transform, Window, Workload
 
 __all__ = [

@@ -5,7 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from harness.config.client import Client
-from harness.config.strict import Bytes, Name, Rate, Seconds, Strict
+from harness.config.strict import Bytes, Name, Strict
+from harness.config.valkey import Valkey
 from harness.config.workload import TraceReplay, Workload
 
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
@@ -65,21 +66,6 @@ class LMCache(Strict):
     l1: Annotated[Bytes, Field(ge=2**30)]
     store_policy: Literal["default", "skip_l1"] = "default"
     chunk_size: Annotated[int, Field(gt=0)] = 256
-
-
-class Link(Strict):
-    """A rate-limited TCP link in front of each Valkey instance: bytes a second in each direction, one-way delay."""
-
-    bandwidth: Rate
-    latency: Seconds = 0.0
-
-
-class Valkey(Strict):
-    """The remote tier: how many instances, which keys go where, over which link."""
-
-    instances: Annotated[int, Field(ge=1, le=64)]
-    placement: Literal["chunk", "rank"] = "chunk"
-    link: Link | None = None
 
 
 class Arm(Strict):

@@ -74,6 +74,8 @@ def prepare(
     read = read_workloads(experiment, path.parent, model, vllm.served_name(experiment.engine), limits)
     _check_lengths(experiment, limits, read, path)
     _check_memory(experiment, model, chosen, path)
+    for arm in chosen:
+        _check_remote(experiment, arm, model, read, path)
     return Prepared(path, experiment, chosen, model, read)
 
 
@@ -124,6 +126,32 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
             where=f"{path}: engine.max_model_len",
             remedy=f"write {below or engine.block_size}",
         )
+
+
+def _check_remote(experiment: Experiment, arm: Arm, model: EngineModel, read: Workloads, path: Path) -> None:
+    """A remote tier that cannot hold what a run puts there, or whose placement leaves ranks without an instance."""
+    remote, engine = arm.valkey, experiment.engine
+    if remote is None:
+        return
+    where = f"{path}: arm {arm.name}: valkey"
+    ranks = engine.tensor_parallel * engine.prefill_context_parallel
+    if remote.placement == "rank" and remote.instances < ranks:
+        raise ConfigError(
+            f"placement: rank with {ranks} ranks and {remote.instances} instance{'s' * (remote.instances > 1)}",
+            where=where,
+            remedy=f"write instances: {ranks}, or placement: chunk",
+        )
+    if remote.maxmemory is None or model.kv_bytes is None:
+        return
+    for workload in experiment.workloads:
+        needed = read.prewarmed_tokens(workload, arm) * model.kv_bytes
+        if needed > remote.maxmemory * remote.instances:
+            raise ConfigError(
+                f"the prewarmed set of {workload.name} has {needed / 1e6:,.1f} MB of KV, the instances hold "
+                f"{remote.maxmemory * remote.instances / 1e6:,.1f} MB",
+                where=f"{where}.maxmemory",
+                remedy="give the instances more memory, use more of them, or keep fewer rows (limit)",
+            )
 
 
 def require_engine(prepared: Prepared) -> None:

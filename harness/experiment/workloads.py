@@ -13,7 +13,7 @@ from harness.schedule import Plan
 from harness.schedule.passes import plan_passes
 from harness.schedule.replay import plan_trace
 from harness.schedule.tokens import Prompting
-from harness.sim.infinite import infinite_cache_hits
+from harness.sim.infinite import infinite_cache_hits, stored_tokens
 from harness.trace.transform import mean_rate
 
 Hits = Mapping[tuple[str, int], int]
@@ -60,6 +60,11 @@ class Workloads:
     def hits_on(self, workload: Workload, arm: Arm) -> Hits:
         """The most that this arm's largest cache could hit of the workload, in its own granule."""
         return self.hits[workload.name, granule_tokens(self.experiment, arm)]
+
+    def prewarmed_tokens(self, workload: Workload, arm: Arm) -> int:
+        """The tokens that the workload's prewarm pass leaves in the arm's largest cache; 0 without one."""
+        prewarm = self.untimed_plan(workload).prewarm
+        return 0 if prewarm is None else stored_tokens(prewarm, granule_tokens(self.experiment, arm))
 
     def rate_per_s(self, workload: Workload, machine: Machine | None) -> float | None:
         """The mean arrival rate of a trace: by its own times, or that of `match-rho`; None for passes, or without one.

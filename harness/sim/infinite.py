@@ -41,6 +41,11 @@ def mean_hit_tokens(hits: Mapping[tuple[str, int], int]) -> dict[str, float]:
     return {name: sum(tokens) / len(tokens) for name, tokens in by_pass.items()}
 
 
+def stored_tokens(part: PassPlan, granule_tokens: int) -> int:
+    """The tokens that a pass leaves in the cache: those of all different whole granules of its prompts."""
+    return granule_tokens * len({key for request in part.requests for key in _chain(request.tokens, granule_tokens)})
+
+
 def _chain(tokens: TokenIds, granule_tokens: int) -> Iterator[bytes]:
     """A key for each whole granule, of its tokens and of the key before: equal keys mean equal prefixes."""
     key = b""

@@ -64,7 +64,8 @@ def draw(
     ports = Ports.of(arm, free)
     shm_name = f"kvreplay-{os.getpid()}-{secrets.token_hex(3)}"
     link = _link(arm, ports, link_bytes_per_s)
-    valkeys = tuple(valkey.command(index, port) for index, port in enumerate(ports.valkeys))
+    remote = arm.valkey
+    valkeys = () if remote is None else tuple(valkey.command(remote, i, port) for i, port in enumerate(ports.valkeys))
     cache = None
     if arm.lmcache is not None:
         endpoints = [f"127.0.0.1:{port}" for port in (ports.links if link else ports.valkeys)]

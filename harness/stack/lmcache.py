@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import httpx
 
 from harness.config import LMCache, Valkey
+from harness.stack.ports import listens
 from harness.stack.process import Command
 
 READY_DEADLINE_S = 300.0
+_SILENCE_S = 30.0  # an overloaded link still moves bytes, an instance that hangs does not
 _GIB = 2**30
 _WORKERS_PER_INSTANCE = 2
 # LMCache itself gives a message to its server 300 s: a shorter deadline of ours would turn an overloaded link, which is
 # what a run may want to see, into misses.
 _DEADLINE_S = 300.0
+_SILENCE_S = 30.0  # an overloaded link still moves bytes, an instance that hangs does not
 _PREFETCH_MAX_IN_FLIGHT = 8  # LMCache's default, written out because it bounds the loads that run at once
 
 
@@ -51,6 +54,7 @@ def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:
             "placement": valkey.placement,
             "workers_per_instance": _WORKERS_PER_INSTANCE,
             "deadline_s": _DEADLINE_S,
+            "silence_s": _SILENCE_S,
         },
     }
 
@@ -66,6 +70,8 @@ def connector_config(zmq_port: int) -> dict[str, object]:
 
 async def ready(client: httpx.AsyncClient, http_port: int) -> bool:
     """Whether /healthcheck answers 200."""
+    if not await listens(http_port):
+        return False
     try:
         return (await client.get(f"http://127.0.0.1:{http_port}/healthcheck")).status_code == 200
     except httpx.HTTPError:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from harness.config import Valkey
 from harness.errors import StackError
 from harness.stack.process import Command
 
@@ -29,10 +30,16 @@ def binary() -> Path:
     return Path(found)
 
 
-def command(index: int, port: int) -> Command:
+def command(config: Valkey, index: int, port: int) -> Command:
     """Instance `index` (from 0) on 127.0.0.1:`port`; a cache only, so it saves nothing."""
-    argv = (str(binary()), "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no")
-    return Command(f"valkey-{index}", argv)
+    argv = [str(binary()), "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
+    if config.io_threads > 1:
+        argv += ["--io-threads", str(config.io_threads)]
+    if config.maxmemory is not None:
+        argv += ["--maxmemory", str(config.maxmemory), "--maxmemory-policy", config.eviction]
+    if config.cpus is not None:
+        argv += ["--server-cpulist", config.cpus[index]]
+    return Command(f"valkey-{index}", tuple(argv))
 
 
 async def ready(port: int) -> bool:

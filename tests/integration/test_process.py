@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.collect.valkey_info import connect
+from harness.config import Valkey
 from harness.errors import StackError
 from harness.stack import free_ports, valkey
 from harness.stack.process import Command, Process, session_members
@@ -98,10 +100,10 @@ def test_a_port_in_use_is_named_as_the_reason(tmp_path: Path) -> None:
 
     async def main() -> None:
         (port,) = free_ports(1)
-        first = await Process.start(valkey.command(0, port), tmp_path / "first.log")
+        first = await Process.start(valkey.command(Valkey(instances=2), 0, port), tmp_path / "first.log")
         try:
             await first.ready(lambda: valkey.ready(port), 15)
-            second = await Process.start(valkey.command(1, port), tmp_path / "second.log")
+            second = await Process.start(valkey.command(Valkey(instances=2), 1, port), tmp_path / "second.log")
             try:
                 await second.ready(_never, 15)
             finally:
@@ -139,3 +141,24 @@ def test_the_log_holds_both_streams_whole(tmp_path: Path) -> None:
     asyncio.run(main())
     lines = (tmp_path / "talker.log").read_text().split()
     assert lines == [text for i in range(2000) for text in (str(i), str(-i))]
+
+
+def test_valkey_takes_every_setting(tmp_path: Path) -> None:
+    """Memory, eviction, threads and cores of the config are those the running instance has."""
+    wanted = {"io-threads": "2", "maxmemory": str(2**26), "maxmemory-policy": "allkeys-lru", "server-cpulist": "0"}
+    config = Valkey.model_validate(
+        {"instances": 1, "io_threads": 2, "maxmemory": "64MiB", "eviction": "allkeys-lru", "cpus": ["0"]}
+    )
+
+    async def main() -> dict[str, str]:
+        (port,) = free_ports(1)
+        process = await Process.start(valkey.command(config, 0, port), tmp_path / "valkey.log")
+        try:
+            await process.ready(lambda: valkey.ready(port), 15)
+            async with connect(f"valkey://127.0.0.1:{port}") as client:
+                answers = [await client.config_get(name) for name in wanted]
+            return {name: value for answer in answers for name, value in answer.items()}
+        finally:
+            await process.stop()
+
+    assert asyncio.run(main()) == wanted

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from harness.schedule import PassPlan, PlannedRequest, Prompting, plan_passes, plan_trace
 from harness.sim import infinite_cache_hits, mean_hit_tokens
+from harness.sim.infinite import stored_tokens
 from harness.trace import MakeSpec, make_trace
 
 PROMPTING = Prompting("model", "salt", 10, 32_000)
@@ -53,6 +54,13 @@ def test_agrees_with_the_definition(
             expected[name, seq] = naive(earlier, prompt, granule)
             earlier.append(prompt)
     assert hits == expected
+
+
+@given(PROMPTS, st.integers(1, 4))
+def test_what_is_stored_is_counted_once(prompts: list[list[int]], granule: int) -> None:
+    """Stored tokens are those of the different prefixes of whole granules."""
+    prefixes = {tuple(one[:end]) for one in prompts for end in range(granule, len(one) + 1, granule)}
+    assert stored_tokens(pass_of("prewarm", prompts), granule) == granule * len(prefixes)
 
 
 @settings(deadline=None)

@@ -71,6 +71,20 @@ def test_without_a_link_lmcache_talks_to_the_valkeys() -> None:
     assert adapter["adapter_params"]["endpoints"] == [f"127.0.0.1:{blueprint.ports.valkeys[0]}"]
 
 
+def test_each_valkey_is_set_up_as_the_config_says() -> None:
+    """Threads, memory, eviction and cores arrive as Valkey's own options; without them none is given."""
+    remote = Valkey.model_validate(
+        {"instances": 2, "io_threads": 4, "maxmemory": "1GiB", "eviction": "allkeys-lru", "cpus": ["0", "1,3-5"]}
+    )
+    arm = _arm(2).model_copy(update={"valkey": remote})
+    second = _draw(CPU, arm).valkeys[1].argv
+    assert _value(second, "--io-threads") == "4"
+    assert (_value(second, "--maxmemory"), _value(second, "--maxmemory-policy")) == (str(2**30), "allkeys-lru")
+    assert _value(second, "--server-cpulist") == "1,3-5"
+    plain = _draw(CPU, _arm(2)).valkeys[1].argv
+    assert not {"--io-threads", "--maxmemory", "--server-cpulist"} & set(plain)
+
+
 def test_the_host_arm_has_no_adapter_and_keeps_what_it_stores() -> None:
     """L1 only: no L2, LMCache's default store policy."""
     blueprint = _draw(CPU, _arm(policy="default"))
