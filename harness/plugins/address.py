@@ -50,14 +50,12 @@ def parse_address(text: str) -> Address:
     return Address(f"{host}:{tcp['port']}", host=host, port=int(tcp["port"]), tls=tcp["scheme"] in _TLS)
 
 
-def entry_from(username_env: str | None, password_env: str | None, ca_file: str | None) -> Entry:
+def entry_from(username_env: str | None, password_env: str | None, tls: ssl.SSLContext | None) -> Entry:
     """The entry whose username and password are in environment variables, so that no command line shows them.
 
-    `ca_file` is a PEM file to trust instead of the system's. Raises ValueError when a named variable is not set, and
-    OSError when the certificates cannot be read.
+    Raises ValueError when a named variable is not set.
     """
-    context = ssl.create_default_context(cafile=ca_file)
-    return Entry(_variable(username_env), _variable(password_env), context)
+    return Entry(_variable(username_env), _variable(password_env), tls)
 
 
 def _variable(name: str | None) -> str:

@@ -1,6 +1,7 @@
 """One blocking connection to one Valkey instance: pipelined requests, a deadline on everything, values never copied."""
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -122,8 +123,8 @@ class Connection:
         plain.connect(target)
         if family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if address.tls and self._entry.tls is not None:
-            context = self._entry.tls
+        if address.tls:
+            context = self._entry.tls or ssl.create_default_context()
             secure = context.wrap_socket(plain, server_hostname=address.host, do_handshake_on_connect=False)
             self._adopt(secure)
             secure.do_handshake()

@@ -10,6 +10,7 @@ The interface is that of lmcache 0.5.5, v1/distributed/l2_adapters/native_connec
 
 import functools
 import os
+import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,8 @@ class ShardedValkey:
         names = [address.name for address in addresses]
         if len(set(names)) < len(names):
             raise ValueError(f"endpoints names {max(names, key=names.count)!r} twice")
-        entry = entry_from(username_env, password_env, ca_file)
+        tls = ssl.create_default_context(cafile=ca_file) if any(address.tls for address in addresses) else None
+        entry = entry_from(username_env, password_env, tls)
         show_in_lmcache_log()
         self._names = names
         self._home = home_over(names, placement)
