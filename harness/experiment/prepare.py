@@ -134,7 +134,7 @@ def _check_remote(experiment: Experiment, arm: Arm, model: EngineModel, read: Wo
     if remote is None:
         return
     where = f"{path}: arm {arm.name}: valkey"
-    ranks = engine.tensor_parallel * engine.prefill_context_parallel
+    ranks = engine.ranks
     if remote.placement == "rank" and remote.instances < ranks:
         raise ConfigError(
             f"placement: rank with {ranks} ranks and {remote.instances} instance{'s' * (remote.instances > 1)}",

@@ -2,9 +2,11 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.config import Arm, Engine, LMCache, Valkey
 from harness.stack import Blueprint, Ports, draw
@@ -20,7 +22,7 @@ CPU = Engine(backend="vllm-cpu", model="tiny-8l", kv_cache_tokens=5632, block_si
 
 def _draw(engine: Engine) -> Blueprint:
     free = range(9000, 9000 + Ports.needed(REMOTE))
-    return draw(engine, REMOTE, model="org/name", kv_bytes=4096, link_bytes_per_s=0.0, free=free)
+    return draw(engine, REMOTE, model="org/name", kv_bytes=4096, link_bytes_per_s=0.0, free=free, folder=Path("logs"))
 
 
 @pytest.mark.parametrize("engine", [CUDA, CPU], ids=["cuda", "cpu"])
@@ -52,3 +54,21 @@ def test_lmcache_takes_every_option() -> None:
     (adapter,) = parsed.l2_adapter
     spec = adapter if isinstance(adapter, dict) else json.loads(adapter)
     assert len(spec["adapter_params"]["endpoints"]) == 8
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lmcache_takes_the_file_of_in_process_mode(tmp_path: Path) -> None:
+    """Every key of it is known to LMCache's own loader, and arrives with its value."""
+    from lmcache.v1.config import LMCacheEngineConfig  # noqa: PLC0415
+
+    lmcache = {"mode": "inprocess", "l1": "1GiB", "loads": "async", "store_policy": "skip_l1"}
+    arm = Arm.model_validate({"name": "a", "lmcache": lmcache, "valkey": {"instances": 8, "placement": "rank"}})
+    free = range(9000, 9000 + Ports.needed(arm))
+    text = draw(
+        CUDA, arm, model="org/name", kv_bytes=4096, link_bytes_per_s=0.0, free=free, folder=tmp_path
+    ).lmcache_config
+    file = tmp_path / "lmcache.yaml"
+    file.write_text(text or "")
+    config = LMCacheEngineConfig.from_file(str(file))
+    written = yaml.safe_load(text or "")
+    assert {key: getattr(config, key) for key in written} == written
