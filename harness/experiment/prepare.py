@@ -189,7 +189,8 @@ def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
     engine = experiment.engine
     kv_space = vllm.kv_space_gib(engine, model.kv_bytes or 0) * 2**30
     servers = (2 + engine.tensor_parallel) * _SERVER_BYTES + (arm.lmcache is not None) * _SERVER_BYTES
-    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 if arm.lmcache else 0) + servers
+    copies = engine.ranks if arm.lmcache is not None and arm.lmcache.mode == "inprocess" else 1
+    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 * copies if arm.lmcache else 0) + servers
 
 
 def available_bytes() -> int | None:

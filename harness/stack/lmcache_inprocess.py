@@ -41,8 +41,9 @@ def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints:
         "save_chunk_meta": False,
     }
     document |= {"remote_storage_plugins": [_PLUGIN], "extra_config": extra}
-    if valkey.placement == "rank":
-        # With MLA, rank 0 alone would write and read, whatever instances the others have.
+    if valkey.placement == "rank" or engine.prefill_context_parallel > 1:
+        # With MLA, rank 0 alone would write and read, whatever instances the others have; and what it reads it would
+        # send to its tensor-parallel group, in which ranks of context parallelism are not.
         extra |= {"save_only_first_rank": False, "remote_enable_mla_worker_id_as0": False}
         document["lookup_server_worker_ids"] = list(range(engine.ranks))
     return document

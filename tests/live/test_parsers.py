@@ -10,6 +10,7 @@ import yaml
 
 from harness.config import Arm, Engine, LMCache, Valkey
 from harness.stack import Blueprint, Ports, draw
+from tests.fakes.shipped import CONFIGS, arms
 
 REMOTE = Arm(
     name="remote",
@@ -72,3 +73,27 @@ def test_lmcache_takes_the_file_of_in_process_mode(tmp_path: Path) -> None:
     config = LMCacheEngineConfig.from_file(str(file))
     written = yaml.safe_load(text or "")
     assert {key: getattr(config, key) for key in written} == written
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_every_shipped_command_line_and_file_is_taken(config: Path, tmp_path: Path) -> None:
+    """vLLM, LMCache's server and its config loader know, by their own parsers, all that every arm gives them."""
+    from lmcache.cli.commands.server import ServerCommand  # noqa: PLC0415
+    from lmcache.v1.config import LMCacheEngineConfig  # noqa: PLC0415
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser  # noqa: PLC0415
+    from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: PLC0415
+
+    for engine, arm, blueprint in arms(config):
+        parsed: Any = make_arg_parser(FlexibleArgumentParser()).parse_args(list(blueprint.vllm.argv[3:]))
+        assert parsed.prefill_context_parallel_size == engine.prefill_context_parallel
+        assert (parsed.kv_transfer_config is None) == (arm.lmcache is None)
+        if blueprint.lmcache is not None:
+            parser = argparse.ArgumentParser()
+            ServerCommand().add_arguments(parser)
+            parser.parse_args(list(blueprint.lmcache.argv[4:]))
+        if blueprint.lmcache_config is not None:
+            file = tmp_path / "lmcache.yaml"
+            file.write_text(blueprint.lmcache_config)
+            loaded, written = LMCacheEngineConfig.from_file(str(file)), yaml.safe_load(blueprint.lmcache_config)
+            assert {key: getattr(loaded, key) for key in written} == written
