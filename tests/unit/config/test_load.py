@@ -31,9 +31,12 @@ def _refused(tmp_path: Path, text: str) -> ConfigError:
 
 
 def test_the_shipped_config_loads() -> None:
-    """configs/laptop.yaml has the four arms and two workloads of the incident."""
+    """configs/laptop.yaml has the four arms and two workloads of the incident, and two arms with LMCache in-process."""
     experiment = load_experiment(LAPTOP)
-    assert [arm.name for arm in experiment.arms] == ["recompute", "host", "valkey-1", "valkey-4"]
+    assert [arm.name for arm in experiment.arms] == [
+        *("recompute", "host", "valkey-1", "valkey-4"),
+        *("valkey-1-sync", "valkey-4-async"),
+    ]
     assert [workload.name for workload in experiment.workloads] == ["ten-docs", "trace-16k"]
 
 
