@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.stack.valkey import binary
 from harness.store import open_run
 from tests.live.conftest import Kvreplay, read_json, rows, until
 
@@ -57,10 +58,11 @@ def test_a_lost_valkey_costs_its_own_chunks_and_they_come_back(kvreplay: Kvrepla
     until(process, "cycle · replay")
     time.sleep(10)
     victim = next(child for child in psutil.Process(process.pid).children() if "valkey-server" in child.name())
-    argv = victim.cmdline()
+    port = victim.cmdline()[0].rpartition(":")[2]  # a Valkey puts its address there
     os.kill(victim.pid, signal.SIGKILL)
     until(process, "ended")
     time.sleep(12)
+    argv = [str(binary()), "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as again:
         _, err = process.communicate()
         again.kill()
@@ -76,6 +78,5 @@ def test_a_lost_valkey_costs_its_own_chunks_and_they_come_back(kvreplay: Kvrepla
     (lost,) = [one for one in read_json(folder / "run.json")["caveats"] if one["kind"] == "valkey_lost"]
     assert "valkey-" in lost["text"]
     assert "s into the run" in lost["text"]
-    port = argv[argv.index("--port") + 1]
     told = [row["line"] for row in rows(run.loads, kind="failure") if f":{port}" in row["line"]]
     assert any("does not answer" in line for line in told)
