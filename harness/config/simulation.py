@@ -15,7 +15,8 @@ class SimulatedArm(Strict):
 
     `mode` is LMCache's (multiprocess, or in the engine's own process). `loads` go beside the engine's steps or inside
     them. `placement: position` puts chunk c of a prompt on instance c modulo the instances. `host_policy` and
-    `remote_policy` are those of sim.policy. `writer_bandwidth`: one rank writes all that is stored, the others wait.
+    `remote_policy` are those of sim.policy. `hit_fixed` is T0 where it is another one than that of all.
+    `writer_bandwidth`: one rank writes all that is stored, the others wait.
     """
 
     mode: Literal["mp", "inprocess"] | None = None
@@ -24,6 +25,7 @@ class SimulatedArm(Strict):
     host_policy: Literal["lru", "fifo", "lfu", "s3-fifo", "random"] = "lru"
     remote_policy: Literal["lru", "fifo", "lfu", "s3-fifo", "random"] | None = None
     writer_bandwidth: Rate | None = None
+    hit_fixed: Annotated[Seconds, Field(ge=0)] | None = None
 
 
 class Published(Strict):

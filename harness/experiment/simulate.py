@@ -10,9 +10,9 @@ from harness.errors import ConfigError
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared
 from harness.experiment.simulation import (
-    Costs,
     cache_spec,
     cell_of,
+    costs_in,
     machine_in,
     service_of,
     with_answers_cut,
@@ -22,7 +22,6 @@ from harness.records.latency import latencies, mean, percentile
 from harness.sim import Simulated, simulate_cache, simulate_queue
 
 Kind = Literal["cache", "queue"]
-_THIRDS = 3
 
 
 def simulate_experiment(prepared: Prepared, kind: Kind) -> dict[str, Any]:
@@ -66,9 +65,8 @@ def simulate_arm(prepared: Prepared, arm: Arm, workload: Workload, machine: Mach
     try:
         if kind == "cache" or machine is None:
             return simulate_cache(plan, caches, cell)
-        given = experiment.simulation
-        costs = Costs(machine.prefill_tokens_per_s, given.step, given.hit_fixed)
-        return simulate_queue(plan, caches, service_of(experiment, arm, costs, machine), cell)
+        service = service_of(experiment, arm, costs_in(experiment, arm, machine), machine)
+        return simulate_queue(plan, caches, service, cell)
     except ValueError as error:
         raise ConfigError(
             f"workload {workload.name}: {error}", where="engine.kv_cache_tokens", remedy="raise it"
@@ -116,8 +114,9 @@ def _times(simulated: Simulated, records: Sequence[RequestRecord]) -> dict[str, 
         "engine_busy_share": mean(busy),
         "link_busy_share": _busiest_link(simulated, begin, end),
     }
-    for number, part in enumerate(np.array_split(np.array(ttft_ms), _THIRDS), start=1):
-        times[f"ttft_p50_third_{number}_ms"] = percentile(part.tolist(), 50)
+    for part, count, shown in (("third", 3, (1, 2, 3)), ("tenth", 10, (1, 10))):
+        pieces = np.array_split(np.array(ttft_ms), count)
+        times |= {f"ttft_p50_{part}_{n}_ms": percentile(pieces[n - 1].tolist(), 50) for n in shown}
     return times
 
 

@@ -27,6 +27,12 @@ class Costs:
     hit_fixed_s: float
 
 
+def costs_in(experiment: Experiment, arm: Arm, machine: Machine) -> Costs:
+    """Those that the config gives."""
+    simulation, own = experiment.simulation, _ours(experiment, arm).hit_fixed
+    return Costs(machine.prefill_tokens_per_s, simulation.step, simulation.hit_fixed if own is None else own)
+
+
 def cache_spec(experiment: Experiment, arm: Arm, kv_bytes: int | None) -> CacheSpec:
     """The caches of an arm. Raises ConfigError for what they need and the config does not say, or cannot be."""
     engine = experiment.engine

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from tests.fakes.traces import SHARED, jsonl, row
+from tests.fakes.traces import jsonl, row
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SMALL = """\
@@ -189,20 +189,17 @@ def test_a_curve_that_cannot_be(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not (SHARED / "mooncake_conversation.jsonl").exists(), reason="the trace is not on this machine")
-def test_the_curve_of_mooncake_is_lmcaches(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Within a tenth of a point of LMCache's own simulator, chunks of 512 of 24,780,800 bytes (numbers.md D)."""
-    path = SHARED / "mooncake_conversation.jsonl"
-    from harness.experiment.curve import curves_of  # noqa: PLC0415
-    from harness.trace import ReadOptions  # noqa: PLC0415
-
-    (found,) = curves_of(path, None, ReadOptions(), [("host", 512)])
-    for gib, percent in (
-        (9.488, 4.30),
-        (63.239, 6.30),
-        (135.056, 13.81),
-        (288.430, 23.96),
-        (615.982, 32.20),
-        (6000, 37.38),
-    ):
-        assert found.curve.hit_rate(gib * 2**30 / 48_400) * 100 == pytest.approx(percent, abs=0.1)
+def test_the_published_incident(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """configs/paper-a.yaml: each arm's p99 within 30 % of the paper's, and only loads inside the step drown."""
+    assert _run(monkeypatch, "queue", CONFIGS / "paper-a.yaml", "--json") == 0
+    document = _json(capsys)
+    ratios = {one["arm"]: one["ratio"] for one in document["published"] if one["figure"] == "ttft_p99_ms"}
+    assert set(ratios) == {"recompute", "valkey-1-in-step", "valkey-8-asynchronous"}
+    assert all(ratio == pytest.approx(1, abs=0.3) for ratio in ratios.values())
+    rows = {one["arm"]: one for one in document["rows"]}
+    drowning = rows["valkey-1-in-step"]
+    medians = [drowning[f"ttft_p50_{part}_ms"] for part in ("tenth_1", "third_1", "third_2", "third_3", "tenth_10")]
+    assert medians == sorted(medians)
+    assert drowning["ttft_growth"] > 0.1 > drowning["engine_busy_share"]
+    assert abs(rows["recompute"]["ttft_growth"]) < 0.01
+    assert rows["valkey-8-asynchronous"]["most_in_flight"] <= 5
