@@ -12,12 +12,15 @@ export VIRTUAL_ENV :=
 # What Python compiles on import is kept: without it every process of a run compiles all it imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bench selftest test check install install-live install-dev clean
+.PHONY: help bench bench-full selftest test check install install-live install-dev clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 bench: install-live ## the live comparison on this machine, ending with a verdict
+	$(VENV)/bin/kvreplay run configs/laptop.yaml --arm recompute --arm host --arm valkey-1 --arm valkey-4
+
+bench-full: install-live ## and LMCache inside the engine: loads that hold up every step, and loads that do not
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
 
 selftest: install ## how late this client sends and how wrong its TTFT is, on this machine

@@ -1,10 +1,12 @@
 """What each Valkey instance says of itself: INFO, and FLUSHALL to make it forget."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 import valkey.asyncio as valkey
 from valkey.exceptions import ValkeyError
@@ -52,13 +54,37 @@ def parse_info(info: Mapping[str, Any]) -> ValkeyReading:
 
 
 def connect(url: str) -> valkey.Valkey:
-    """A client of the instance at `url` (valkey://, redis:// or LMCache's resp://); connects when first used."""
-    scheme, _, rest = url.partition("://")
-    scheme = scheme.replace("resp", "valkey")
+    """A client of the instance at `url` (valkey://, redis://, LMCache's resp://, or unix://); connects when first used.
+
+    A query names what it needs to enter: `?username_env=`, `password_env=` (variables) and `ca_file=` (TLS). Raises
+    CollectError for a variable that is not set.
+    """
+    address, _, query = url.partition("?")
+    scheme, _, rest = address.partition("://")
+    options = dict(parse_qsl(query))
+    entry: dict[str, Any] = {}
+    for name in ("username", "password"):
+        if variable := options.get(f"{name}_env"):
+            entry[name] = _variable(variable, address)
+    if ca_file := options.get("ca_file"):
+        entry["ssl_ca_certs"] = ca_file
     client: valkey.Valkey = valkey.Valkey.from_url(
-        f"{scheme}://{rest}", socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, protocol=2
+        f"{scheme.replace('resp', 'valkey')}://{rest}",
+        socket_timeout=_TIMEOUT_S,
+        socket_connect_timeout=_TIMEOUT_S,
+        protocol=2,
+        **entry,
     )
     return client
+
+
+def _variable(name: str, address: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise CollectError(
+            f"the environment variable {name} is not set", where=address, remedy=f"export {name}=..., the credential"
+        )
+    return value
 
 
 async def read_valkey(client: valkey.Valkey) -> ValkeyReading | None:

@@ -10,14 +10,16 @@ from harness.config.strict import Bytes, Name, Strict
 from harness.config.valkey import Valkey
 from harness.config.workload import TraceReplay, Workload
 
+ValkeyUrl = Annotated[str, Field(pattern=r"^((valkey|redis|resp)s?://[^\s/:@?]+:[0-9]+/?|unix:///[^\s?]+)(\?\S+)?$")]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
-ValkeyUrl = Annotated[str, Field(pattern=r"^(valkey|redis|resp)s?://[^\s/:]+:[0-9]+")]
 
 
 class Attach(Strict):
     """Servers that already run: where they answer, and what they log.
 
     `more_urls` are further servers that share the load (client.route says how); metrics are read from the first.
+    Of a Valkey that asks for credentials, the URL names the variables that hold them:
+    `valkeys://host:6379?username_env=NAME&password_env=NAME&ca_file=/path`.
     """
 
     url: Url
@@ -46,6 +48,11 @@ class Engine(Strict):
     extra_args: Annotated[tuple[str, ...], Field(strict=False)] = ()
     attach: Attach | None = None
 
+    @property
+    def ranks(self) -> int:
+        """Workers of one engine, each with a KV cache of its own."""
+        return self.tensor_parallel * self.prefill_context_parallel
+
     @model_validator(mode="after")
     def _whole_blocks(self) -> Self:
         if self.kv_cache_tokens is not None and self.kv_cache_tokens % self.block_size:
@@ -58,15 +65,29 @@ class Engine(Strict):
 
 
 class LMCache(Strict):
-    """LMCache beside the engine, in its multiprocess mode.
+    """LMCache beside the engine (`mp`, its multiprocess mode) or inside each worker of it (`inprocess`).
 
-    `l1` is its host tier, 1 GiB or more (LMCache takes whole GiB to begin with); `skip_l1` keeps hits out of it.
+    `l1` is its host tier, 1 GiB or more (`mp` takes whole GiB to begin with), for each rank where it is in-process;
+    `skip_l1` keeps hits out of it. `loads` are inside the engine's step (`sync`, what in-process does unless told
+    otherwise) or beside it (`async`, the only way of `mp`).
     """
 
-    mode: Literal["mp"] = "mp"
+    mode: Literal["mp", "inprocess"] = "mp"
     l1: Annotated[Bytes, Field(ge=2**30)]
     store_policy: Literal["default", "skip_l1"] = "default"
     chunk_size: Annotated[int, Field(gt=0)] = 256
+    loads: Literal["sync", "async"] | None = None
+
+    @model_validator(mode="after")
+    def _loads_of_mode(self) -> Self:
+        if self.mode == "mp" and self.loads == "sync":
+            raise ValueError("loads: sync needs mode: inprocess; a multiprocess LMCache always loads beside the engine")
+        return self
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a load holds up the engine's step, and with it every other request."""
+        return self.mode == "inprocess" and self.loads != "async"
 
 
 class Arm(Strict):
@@ -81,6 +102,8 @@ class Arm(Strict):
     def _remote_needs_lmcache(self) -> Self:
         if self.valkey is not None and self.lmcache is None:
             raise ValueError("valkey needs lmcache: add `lmcache: {mode: mp, l1: 1GiB}` to this arm")
+        if self.valkey is not None and self.valkey.cluster and self.lmcache is not None and self.lmcache.mode != "mp":
+            raise ValueError("cluster: true needs mode: mp, whose own adapter follows a cluster's redirects")
         return self
 
 
@@ -113,10 +136,25 @@ class Experiment(Strict):
         for named in self.simulation.arms:
             if named not in [arm.name for arm in self.arms]:
                 raise ValueError(f"simulation.arms names {named!r}, and no arm is called so")
+        self._refuse_shared_keys()
         for workload in self.workloads:
             if workload.trace is not None and workload.trace.matches_rho:
                 self.rho_arm(workload.trace)
         return self
+
+    def _refuse_shared_keys(self) -> None:
+        """The arms send the same prompts: one after another they would find each other's KV, whatever its layout."""
+        writers: dict[tuple[str, str], str] = {}
+        for arm in self.arms:
+            if arm.valkey is None or arm.valkey.flush:
+                continue
+            for url in arm.valkey.urls:
+                other = writers.setdefault((url, arm.valkey.key_prefix), arm.name)
+                if other != arm.name:
+                    raise ValueError(
+                        f"arms {other!r} and {arm.name!r} both write to {url}: give each a key_prefix of its own, or "
+                        "`flush: true` if it may be emptied"
+                    )
 
     def rho_arm(self, trace: TraceReplay) -> Arm:
         """The arm whose link sets the rate of a `match-rho` trace: the named one, else the only single-instance one."""

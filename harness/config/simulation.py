@@ -13,14 +13,11 @@ Positive = Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)]
 class SimulatedArm(Strict):
     """What an arm is in the simulation, beyond what the config says of it.
 
-    `mode` is LMCache's (multiprocess, or in the engine's own process). `loads` go beside the engine's steps or inside
-    them. `placement: position` puts chunk c of a prompt on instance c modulo the instances. `host_policy` and
+    `placement: position` puts chunk c of a prompt on instance c modulo the instances. `host_policy` and
     `remote_policy` are those of sim.policy. `hit_fixed` is T0 where it is another one than that of all.
     `writer_bandwidth`: one rank writes all that is stored, the others wait.
     """
 
-    mode: Literal["mp", "inprocess"] | None = None
-    loads: Literal["asynchronous", "in-step"] | None = None
     placement: Literal["position"] | None = None
     host_policy: Literal["lru", "fifo", "lfu", "s3-fifo", "random"] = "lru"
     remote_policy: Literal["lru", "fifo", "lfu", "s3-fifo", "random"] | None = None

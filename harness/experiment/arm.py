@@ -49,6 +49,7 @@ async def arm_stack(
         kv_bytes=prepared.model.kv_bytes or 0,
         link_bytes_per_s=rate or 0.0,
         free=free_ports(Ports.needed(arm)),
+        folder=logs,
     )
     async with started(blueprint, engine, logs, say) as stack:
         yield stack
@@ -61,7 +62,7 @@ async def run_arm(
 
     Raises the halt's cause, or StackError, with everything measured so far in the journal and nothing left running.
     """
-    logs = place.folder.logs(arm.name)
+    logs = place.folder.logs(arm.name).absolute()
     index = prepared.experiment.arms.index(arm)
     async with contextlib.AsyncExitStack() as exits:
         starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))

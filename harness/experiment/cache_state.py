@@ -18,10 +18,11 @@ async def make_cold(
 ) -> None:
     """Empty every cache of the arm and prove it with `known`, a prompt that was in them before.
 
-    Attached servers belong to somebody: nothing of theirs is emptied. There the proof is `canary`, a prompt that every
-    run of this seed, workload and repeat sends and nobody else: where it is not cached, none of the workload is.
+    What was running before belongs to somebody: nothing of it is emptied (Valkeys are, where the arm says `flush`). And
+    LMCache's host tier inside vLLM's workers cannot be. There the proof is `canary`, a prompt that every run of this
+    seed, workload and repeat sends and nobody else: where it is not cached, none of the workload is.
     """
-    if not session.stack.processes:
+    if not session.stack.processes or not _may_empty(session):
         cached = await _cached_tokens(session, canary, workload, repeat)
         detail = f"a prompt that every run with this seed sends: {cached} cached tokens"
         _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail)
@@ -61,6 +62,13 @@ async def make_warm(session: ArmSession, plan: Plan, granule_tokens: int, repeat
     await session.idle()
     if session.stack.processes:
         await _empty_engine(session)
+
+
+def _may_empty(session: ArmSession) -> bool:
+    """Whether every tier behind the engine can be emptied, and may be."""
+    lmcache, remote = session.arm.lmcache, session.arm.valkey
+    keeps_host_tier = lmcache is not None and lmcache.mode == "inprocess" and lmcache.store_policy == "default"
+    return not keeps_host_tier and (session.owns_valkeys or (remote is not None and remote.flush))
 
 
 def _note(session: ArmSession, workload: str, repeat: int, *, kind: str, proved: bool, detail: str) -> None:

@@ -137,7 +137,7 @@ def _check_remote(experiment: Experiment, arm: Arm, model: EngineModel, read: Wo
     if remote is None:
         return
     where = f"{path}: arm {arm.name}: valkey"
-    ranks = engine.tensor_parallel * engine.prefill_context_parallel
+    ranks = engine.ranks
     if remote.placement == "rank" and remote.instances < ranks:
         raise ConfigError(
             f"placement: rank with {ranks} ranks and {remote.instances} instance{'s' * (remote.instances > 1)}",
@@ -192,7 +192,8 @@ def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
     engine = experiment.engine
     kv_space = vllm.kv_space_gib(engine, model.kv_bytes or 0) * 2**30
     servers = (2 + engine.tensor_parallel) * _SERVER_BYTES + (arm.lmcache is not None) * _SERVER_BYTES
-    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 if arm.lmcache else 0) + servers
+    copies = engine.ranks if arm.lmcache is not None and arm.lmcache.mode == "inprocess" else 1
+    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 * copies if arm.lmcache else 0) + servers
 
 
 def available_bytes() -> int | None:

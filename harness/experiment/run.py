@@ -12,7 +12,7 @@ from typing import Any
 
 import uvloop
 
-from harness.client import MonotonicClock
+from harness.client import MonotonicClock, raise_open_files
 from harness.config import Arm
 from harness.errors import HarnessError
 from harness.experiment.arm import run_arm
@@ -22,7 +22,7 @@ from harness.experiment.join import join_loads
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
-from harness.experiment.selftest import raise_open_files, stored_selftest
+from harness.experiment.selftest import stored_selftest
 from harness.experiment.session import RunIdentity, RunPlace
 from harness.experiment.target import require_client
 from harness.records import Caveat

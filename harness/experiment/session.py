@@ -74,6 +74,11 @@ class ArmSession:
     samples: deque[ServerSample] = field(default_factory=deque)
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
+    @property
+    def owns_valkeys(self) -> bool:
+        """Whether nobody else uses the Valkeys of this arm (if it has any): they were started for it."""
+        return bool(self.stack.processes) and (self.arm.valkey is None or not self.arm.valkey.urls)
+
     async def send(
         self, plan: PassPlan, workload: str, repeat: int, hits: Mapping[tuple[str, int], int] | None = None
     ) -> tuple[RequestRecord, ...]:
@@ -153,7 +158,7 @@ class ArmSession:
         counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=_IDLE_S))
         if not self.stack.valkey_urls:
             return counters
-        if self.stack.processes:  # an attached Valkey may never be quiet: others use it
+        if self.owns_valkeys:  # another's may never be quiet: others use it
             await self.halt.guard(until_settled(self.stack.valkey_urls, timeout_s=_SETTLE_S))
         readings = await read_valkeys(self.stack.valkey_urls)
         answers = [reading for reading in readings if reading is not None]

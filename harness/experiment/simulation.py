@@ -72,7 +72,7 @@ def service_of(experiment: Experiment, arm: Arm, costs: Costs, machine: Machine 
             prefill_tokens_per_s=costs.prefill_tokens_per_s,
             step_s=costs.step_s,
             hit_fixed_s=costs.hit_fixed_s,
-            loads=ours.loads or "asynchronous",
+            loads="in-step" if arm.lmcache is not None and arm.lmcache.in_step else "asynchronous",
             loads_in_flight=simulation.loads_in_flight,
             instance_bytes_per_s=(rate,) * (arm.valkey.instances if arm.valkey is not None else 0),
             instance_cv=simulation.instance_cv,
@@ -114,17 +114,18 @@ def cell_of(experiment: Experiment, arm: Arm, workload: str, repeat: int, run_id
 def _lmcache_spec(experiment: Experiment, arm: Arm, lmcache: LMCache | None, kv_bytes: int) -> LMCacheSpec:
     assert lmcache is not None  # noqa: S101 - the caller looked
     ours = _ours(experiment, arm)
-    inside = (ours.mode or lmcache.mode) == "inprocess"
+    inside = lmcache.mode == "inprocess"
     chunk_bytes = lmcache.chunk_size * kv_bytes
     host = None
     if lmcache.store_policy != "skip_l1":
-        host = HostSpec(lmcache.l1 // chunk_bytes, ours.host_policy, None if inside else 0.8)
+        l1 = lmcache.l1 * (experiment.engine.ranks if inside else 1)
+        host = HostSpec(l1 // chunk_bytes, ours.host_policy, None if inside else 0.8)
     return LMCacheSpec(
         chunk_tokens=lmcache.chunk_size,
         chunk_bytes=chunk_bytes,
         host=host,
         remote=None if arm.valkey is None else _remote_spec(experiment.engine, arm, ours),
-        fetches_whole=not inside or ours.loads != "in-step",
+        fetches_whole=not lmcache.in_step,
         keeps_fetched=inside,
         stores_answers=not inside,
     )
@@ -135,7 +136,7 @@ def _remote_spec(engine: Engine, arm: Arm, ours: SimulatedArm) -> RemoteSpec:
     return RemoteSpec(
         instances=arm.valkey.instances,
         placement=ours.placement or arm.valkey.placement,
-        ranks=engine.tensor_parallel * engine.prefill_context_parallel,
+        ranks=engine.ranks,
         instance_bytes=arm.valkey.maxmemory,
         policy=ours.remote_policy or _VALKEY_POLICY[arm.valkey.eviction],
     )

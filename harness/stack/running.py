@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.config import Attach, Engine
 from harness.errors import StackError
-from harness.stack import lmcache, valkey, vllm
+from harness.stack import lmcache, valkey, valkey_cluster, vllm
 from harness.stack.blueprint import Blueprint
 from harness.stack.ports import listens
 from harness.stack.process import Command, Process
@@ -78,6 +79,10 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
 
         for command, port in zip(blueprint.valkeys, ports.valkeys, strict=True):
             await (await start(command)).ready(lambda port=port: valkey.ready(port), valkey.READY_DEADLINE_S)  # type: ignore[misc]
+        remote = blueprint.arm.valkey
+        if remote is not None and remote.cluster:
+            say("joining the Valkeys into a cluster")
+            await valkey_cluster.join(ports.valkeys, ports.links)
         if blueprint.link is not None:
             link = await start(blueprint.link)
             for port in ports.links:
@@ -85,6 +90,9 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
         # vLLM imports for much longer than LMCache before it looks for it, so the two may start at once.
         cache = await start(blueprint.lmcache) if blueprint.lmcache is not None else None
         url = f"http://127.0.0.1:{ports.vllm}"
+        if blueprint.lmcache_config is not None:
+            blueprint.lmcache_file.parent.mkdir(parents=True, exist_ok=True)
+            blueprint.lmcache_file.write_text(blueprint.lmcache_config)
         server = await start(blueprint.vllm)
         if cache is not None:
             await cache.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
@@ -106,11 +114,27 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             url=url,
             metrics_url=f"{url}/metrics",
             lmcache_url=f"http://127.0.0.1:{ports.lmcache_http}" if blueprint.lmcache else None,
-            lmcache_log=logs / "lmcache.log" if blueprint.lmcache else None,
-            valkey_urls=tuple(f"valkey://127.0.0.1:{port}" for port in ports.valkeys),
+            lmcache_log=_lmcache_log(blueprint, logs),
+            valkey_urls=_valkey_urls(blueprint),
             processes=tuple(processes),
             facts=facts,
         )
+
+
+def _valkey_urls(blueprint: Blueprint) -> tuple[str, ...]:
+    """Where INFO is asked for: the instances started here, or those the arm names, with what is needed to enter."""
+    remote = blueprint.arm.valkey
+    if remote is None or not remote.urls:
+        return tuple(f"valkey://127.0.0.1:{port}" for port in blueprint.ports.valkeys)
+    query = urlencode(lmcache.credentials(remote))
+    return tuple(f"{url}?{query}" if query else url for url in remote.urls)
+
+
+def _lmcache_log(blueprint: Blueprint, logs: Path) -> Path | None:
+    """LMCache's own log, or vLLM's where LMCache is inside its workers; None without LMCache."""
+    if blueprint.lmcache is not None:
+        return logs / "lmcache.log"
+    return logs / "vllm.log" if blueprint.lmcache_config is not None else None
 
 
 @contextlib.asynccontextmanager

@@ -17,8 +17,20 @@ READY_DEADLINE_S = 1200.0  # 25 to 75 s on a quiet machine, ten times that on a 
 _GIB = 2**30
 
 
-def command(engine: Engine, *, model: str, port: int, connector: Mapping[str, object] | None, kv_bytes: int) -> Command:
-    """The server of one arm: `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV."""
+def command(
+    engine: Engine,
+    *,
+    model: str,
+    port: int,
+    connector: Mapping[str, object] | None,
+    kv_bytes: int,
+    lmcache_file: Path | None = None,
+) -> Command:
+    """The server of one arm.
+
+    `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV, `lmcache_file` what an LMCache
+    inside the workers reads.
+    """
     blocks = engine.kv_cache_tokens // engine.block_size if engine.kv_cache_tokens else None
     argv = [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
@@ -41,7 +53,10 @@ def command(engine: Engine, *, model: str, port: int, connector: Mapping[str, ob
             argv += [flag, str(size)]
     if connector is not None:
         argv += ["--kv-transfer-config", json.dumps(connector)]
-    return Command("vllm", (*argv, *_backend_args(engine), *engine.extra_args), _environment(engine, kv_bytes))
+    env = _environment(engine, kv_bytes)
+    if lmcache_file is not None:
+        env["LMCACHE_CONFIG_FILE"] = str(lmcache_file)
+    return Command("vllm", (*argv, *_backend_args(engine), *engine.extra_args), env)
 
 
 def served_name(engine: Engine) -> str:

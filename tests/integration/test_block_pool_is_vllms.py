@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.schedule import Prompting, plan_passes
+from harness.sim import CacheSpec, simulate_cache
 from harness.sim.block_pool import BlockPool, Held
 from harness.sim.keys import prefix_keys
+from tests.fakes.plans import CELL
 
 pytest.importorskip("vllm")
 
@@ -48,7 +51,7 @@ class Pair:
         assert (taken is None) == (held is None)
         if held is None:
             return None
-        request.num_computed_tokens = len(tokens)
+        request.num_cached_tokens, request.num_computed_tokens = hit, len(tokens)
         self.ours.publish(held, len(tokens))
         return request, held
 
@@ -92,3 +95,22 @@ def test_hits_and_free_blocks_are_vllms(blocks: int, block_tokens: int, seed: in
             pair.answer(request, held, [draws.randrange(2000, 9000) for _ in range(draws.randrange(40))])
             pair.free(request, held)
     assert hits > 100
+
+
+@pytest.mark.parametrize(("blocks", "block_tokens"), [(44, 128), (30, 128), (352, 16), (250, 16)])
+def test_the_ten_documents_hit_as_in_vllm(blocks: int, block_tokens: int) -> None:
+    """The laptop's passes at two block sizes and two capacities: each request hits what it hits in vLLM."""
+    plan = plan_passes("docs", 10, 1288, 13, 4, ("first", "again", "reverse"), 1, Prompting("m", "s", 10, 32_000))
+    pair = Pair(blocks, block_tokens)
+    theirs = []
+    for part in plan.passes:
+        for one in part.requests:
+            admitted = pair.admit(f"{part.name}/{one.seq}", one.tokens.tolist())
+            assert admitted is not None
+            request, held = admitted
+            theirs.append(request.num_cached_tokens)
+            pair.answer(request, held, [40_000 + one.seq] * 3)
+            pair.free(request, held)
+    found = simulate_cache(plan, CacheSpec(blocks, block_tokens), CELL)
+    assert [one.local_cached_tokens for one in found.requests] == theirs
+    assert sum(theirs) > 0
