@@ -61,25 +61,33 @@ class BlockPool:
             blocks.append(next(iter(found)))
         return blocks
 
-    def admit(self, keys: Sequence[Key], hits: Sequence[Block], tokens: int, prompt_tokens: int) -> Held | None:
+    def admit(
+        self, keys: Sequence[Key], hits: Sequence[Block], tokens: int, prompt_tokens: int, reserved: int = 0
+    ) -> Held | None:
         """Blocks for the first `tokens` tokens of a prompt whose whole blocks have `keys`.
 
         `hits` are shared, the others taken and not published. None, and nothing is taken, where the whole prompt does
-        not fit into what is free (vLLM's scheduler_reserve_full_isl, on by default).
+        not fit into what is free (vLLM's scheduler_reserve_full_isl, on by default), or `tokens` not into what is free
+        but for `reserved` blocks.
         """
-        whole = max(self._blocks_for(max(tokens, prompt_tokens)) - len(hits), 0)
-        if whole + sum(not self._refs[block] for block in hits) > len(self._free):
-            return None
+        touched = sum(not self._refs[block] for block in hits)
         new = max(self._blocks_for(tokens) - len(hits), 0)
+        whole = max(self._blocks_for(prompt_tokens) - len(hits), 0)
+        if max(whole + touched, new + touched + reserved) > len(self._free):
+            return None
         for block in hits:
             if not self._refs[block]:
                 del self._free[block]
             self._refs[block] += 1
         return Held(keys, [*hits, *self._take(new)], len(hits))
 
+    def missing(self, held: Held, tokens: int) -> int:
+        """How many blocks more a request needs for its first `tokens` tokens."""
+        return max(self._blocks_for(tokens) - len(held.blocks), 0)
+
     def grow(self, held: Held, tokens: int) -> bool:
         """Give a request room for its first `tokens` tokens; False, and nothing is taken, where too few are free."""
-        new = max(self._blocks_for(tokens) - len(held.blocks), 0)
+        new = self.missing(held, tokens)
         if new > len(self._free):
             return False
         held.blocks += self._take(new)

@@ -156,7 +156,8 @@ class Engine:
         cached = hit.local_tokens + hit.external_tokens
         copies = hit.external_tokens > 0 and self._service.loads == "asynchronous"
         tokens = 0 if copies else min(job.known - cached, budget)
-        held = self.caches.pool.admit(job.prompt.blocks, hit.blocks, cached + tokens, job.known)
+        reserved = self._reserved() if copies else 0
+        held = self.caches.pool.admit(job.prompt.blocks, hit.blocks, cached + tokens, job.known, reserved)
         if held is None:
             return None
         job.held, job.computed = held, cached
@@ -172,6 +173,14 @@ class Engine:
             job.load_s = job.ready_s - (now if job.load is None else job.load.asked_at)
             job.stage = Stage.COPYING
         return tokens
+
+    def _reserved(self) -> int:
+        """What prompts that hold blocks still need: a load, which holds its own for long, must leave it to them."""
+        return sum(
+            self.caches.pool.missing(job.held, job.known)
+            for job in (*self.running, *self.waiting)
+            if job.held is not None and job.computed < job.prompt.tokens
+        )
 
     def _load_in_step(self, batch: Sequence[Job], now: float) -> float:
         """When the loads that hold up this step have ended: one prompt after another, T0 once for all of them."""

@@ -271,3 +271,14 @@ def test_rates_that_cannot_be_are_refused(wrong: dict[str, object], said: str) -
     """Zero, negative, infinite and NaN."""
     with pytest.raises(ValueError, match=said):
         replace(BASE, **wrong)
+
+
+def test_loads_leave_the_blocks_that_others_need_to_end() -> None:
+    """Prompts that each need one block more than what they load: as many as fit load at once, and all end."""
+    spec = LMCacheSpec(4, 4.0, None, RemoteSpec(1))
+    prompts = [np.append(np.full(8, document + 1), 99) for document in range(5)]
+    plan = plan_of(
+        opened([(0.0, prompt) for prompt in prompts]), prewarm=closed([p[:8] for p in prompts], name="prewarm")
+    )
+    found = simulate_queue(plan, CacheSpec(1 + 8, 4, spec), replace(BASE, prefill_tokens_per_s=1000.0), CELL)
+    assert [one.external_cached_tokens for one in found.requests] == [8] * 5
