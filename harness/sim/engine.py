@@ -183,14 +183,14 @@ class Engine:
         )
 
     def _load_in_step(self, batch: Sequence[Job], now: float) -> float:
-        """When the loads that hold up this step have ended: one prompt after another, T0 once for all of them."""
+        """When the loads that hold up this step have ended: one prompt after another, each with its T0."""
         if self._service.loads != "in-step":
             return now
         loading = [job for job in batch if job.scheduled_s is None and job.hit is not None and job.hit.external_tokens]
-        end = now + self._service.hit_fixed_s if loading else now
+        end = now
         for job in loading:
             assert job.hit is not None  # noqa: S101
-            end = self.loads.move(self._parts(job), end)
+            end = self.loads.move(self._parts(job), end + self._service.hit_fixed_s)
             end += job.hit.external_tokens / self._chunk_tokens * self._chunk_bytes / self._service.host_bytes_per_s
         for job in loading:
             job.load_s = end - now

@@ -282,3 +282,13 @@ def test_loads_leave_the_blocks_that_others_need_to_end() -> None:
     )
     found = simulate_queue(plan, CacheSpec(1 + 8, 4, spec), replace(BASE, prefill_tokens_per_s=1000.0), CELL)
     assert [one.external_cached_tokens for one in found.requests] == [8] * 5
+
+
+def test_prompts_that_load_in_one_step_load_one_after_another() -> None:
+    """Two hits admitted together wait for both loads, each with its T0, in-step; beside, each for its own."""
+    service = replace(BASE, instance_bytes_per_s=(500.0,) * 4, batched_tokens=2000)
+    four = remote(instances=4, placement="position")
+    inside = ttft_s(run([0.0, 0.0], four, replace(service, loads="in-step")))
+    beside = ttft_s(run([0.0, 0.0], four, service))
+    assert inside == [pytest.approx(2 * (0.5 + 0.5) + 0.002)] * 2
+    assert beside == [pytest.approx(0.5 + 0.5 + 0.001), pytest.approx(1.0 + 0.5 + 0.001)]
