@@ -9,6 +9,7 @@ from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import valkey.asyncio as valkey
+from valkey.exceptions import ConnectionError as ValkeyConnectionError
 from valkey.exceptions import ValkeyError
 
 from harness.errors import CollectError
@@ -102,14 +103,19 @@ async def read_valkeys(urls: Sequence[str]) -> tuple[ValkeyReading | None, ...]:
         return tuple(await asyncio.gather(*(read_valkey(client) for client in clients)))
 
 
-async def flush_valkeys(urls: Sequence[str]) -> None:
-    """Empty every instance; returns when the keys are gone. Raises CollectError that names one that does not obey."""
+async def flush_valkeys(urls: Sequence[str], *, absent_ok: bool = False) -> None:
+    """Empty every instance; returns when the keys are gone. Raises CollectError that names one that does not obey.
+
+    With `absent_ok`, one that nobody listens for is passed over: it holds nothing.
+    """
     for url in urls:
         async with connect(url) as client:
             try:
                 await client.flushall()
                 left = await cast("Awaitable[int]", client.dbsize())
             except (ValkeyError, OSError, TimeoutError) as error:
+                if absent_ok and isinstance(error, ValkeyConnectionError):
+                    continue
                 raise CollectError(f"FLUSHALL failed: {error}", where=url, remedy="is this Valkey still up?") from error
         if left:
             raise CollectError(
@@ -117,11 +123,13 @@ async def flush_valkeys(urls: Sequence[str]) -> None:
             )
 
 
-async def until_settled(urls: Sequence[str], *, timeout_s: float, poll_s: float = 0.25) -> None:
+async def until_settled(
+    urls: Sequence[str], *, timeout_s: float, poll_s: float = 0.25, absent_ok: bool = False
+) -> None:
     """Wait until no instance receives data any more: LMCache stores behind the engine's back, after the last answer.
 
     Settled means that between two reads no SET ended and no more came in than our own traffic. Raises CollectError
-    after `timeout_s`, or if an instance does not answer then.
+    after `timeout_s`, or if an instance does not answer then; with `absent_ok`, one that does not answer is settled.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -129,7 +137,11 @@ async def until_settled(urls: Sequence[str], *, timeout_s: float, poll_s: float 
     while True:
         await asyncio.sleep(poll_s)
         now = await read_valkeys(urls)
-        busy = [url for url, old, new in zip(urls, before, now, strict=True) if not _quiet(old, new)]
+        busy = [
+            url
+            for url, old, new in zip(urls, before, now, strict=True)
+            if not _quiet(old, new) and not (absent_ok and new is None)
+        ]
         if not busy:
             return
         if loop.time() >= deadline:

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from harness.config.client import Client
 from harness.config.simulation import Simulation
-from harness.config.strict import Bytes, Name, Strict
+from harness.config.strict import Bytes, Name, Seconds, Strict
 from harness.config.valkey import Valkey
 from harness.config.workload import TraceReplay, Workload
 
@@ -18,6 +18,8 @@ class Attach(Strict):
     """Servers that already run: where they answer, and what they log.
 
     `more_urls` are further servers that share the load (client.route says how); metrics are read from the first.
+    LMCache's log is a file here (`lmcache_log`), or what a command prints as long as it runs (`lmcache_log_command`:
+    `kubectl logs -f pod/lmcache-0 --since=1s`, `ssh host tail -n 0 -F /var/log/lmcache.log`).
     Of a Valkey that asks for credentials, the URL names the variables that hold them:
     `valkeys://host:6379?username_env=NAME&password_env=NAME&ca_file=/path`.
     """
@@ -27,7 +29,14 @@ class Attach(Strict):
     metrics_url: Url | None = None
     lmcache_url: Url | None = None
     lmcache_log: str | None = None
+    lmcache_log_command: Annotated[str, Field(min_length=1)] | None = None
     valkey_urls: Annotated[tuple[ValkeyUrl, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="after")
+    def _one_log(self) -> Self:
+        if self.lmcache_log is not None and self.lmcache_log_command is not None:
+            raise ValueError("lmcache_log or lmcache_log_command, not both: which one is the log?")
+        return self
 
 
 class Engine(Strict):
@@ -69,7 +78,8 @@ class LMCache(Strict):
 
     `l1` is its host tier, 1 GiB or more (`mp` takes whole GiB to begin with), for each rank where it is in-process;
     `skip_l1` keeps hits out of it. `loads` are inside the engine's step (`sync`, what in-process does unless told
-    otherwise) or beside it (`async`, the only way of `mp`).
+    otherwise) or beside it (`async`, the only way of `mp`). In-process and asynchronous, a request whose load takes
+    longer than `lookup_timeout` (LMCache's default: 3 s) is computed.
     """
 
     mode: Literal["mp", "inprocess"] = "mp"
@@ -77,11 +87,14 @@ class LMCache(Strict):
     store_policy: Literal["default", "skip_l1"] = "default"
     chunk_size: Annotated[int, Field(gt=0)] = 256
     loads: Literal["sync", "async"] | None = None
+    lookup_timeout: Annotated[Seconds, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _loads_of_mode(self) -> Self:
         if self.mode == "mp" and self.loads == "sync":
             raise ValueError("loads: sync needs mode: inprocess; a multiprocess LMCache always loads beside the engine")
+        if self.lookup_timeout is not None and (self.mode == "mp" or self.loads != "async"):
+            raise ValueError("lookup_timeout is a limit of mode: inprocess with loads: async only")
         return self
 
     @property
@@ -91,9 +104,14 @@ class LMCache(Strict):
 
 
 class Arm(Strict):
-    """One configuration under comparison. No `lmcache`: vLLM recomputes what its own cache does not hold."""
+    """One configuration under comparison. No `lmcache`: vLLM recomputes what its own cache does not hold.
+
+    `python` is the interpreter that runs the arm's vLLM and LMCache, kvreplay's own unless said: with one environment
+    for each version, versions are compared in one run.
+    """
 
     name: Name
+    python: str | None = None
     lmcache: LMCache | None = None
     valkey: Valkey | None = None
     attach: Attach | None = None
@@ -108,7 +126,11 @@ class Arm(Strict):
 
 
 class Experiment(Strict):
-    """A whole experiment: every arm x workload x repeat of it is one cell of the result."""
+    """A whole experiment: every arm x workload x repeat of it is one cell of the result.
+
+    Where the caches cannot be shown to be in the state a workload begins with, its arm fails, unless `on_unproved`
+    lets it run with a caveat on every number of it.
+    """
 
     experiment: Name
     engine: Engine
@@ -118,6 +140,7 @@ class Experiment(Strict):
     simulation: Simulation = Simulation()
     repeats: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=0)] = 0
+    on_unproved: Literal["fail", "caveat"] = "fail"
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

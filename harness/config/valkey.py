@@ -34,7 +34,8 @@ class Valkey(Strict):
 
     Of instances started here, `io_threads`, `maxmemory` and `eviction` are each one's own settings of those names;
     without `maxmemory` nothing is evicted. `cpus` has the cores of each, such as `["0", "2-3,6"]`, `link` stands in
-    front of each. `cluster` joins them (three or more) into one Valkey Cluster, which places keys itself.
+    front of each. `on_loss` is what a run does when one of them ends: `stop` the arm, or `continue` without its chunks.
+    `cluster` joins them (three or more) into one Valkey Cluster, which places keys itself.
     """
 
     instances: Annotated[int, Field(ge=1, le=64)]
@@ -51,6 +52,7 @@ class Valkey(Strict):
     maxmemory: Annotated[Bytes, Field(gt=0)] | None = None
     eviction: Eviction = "noeviction"
     cpus: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    on_loss: Literal["stop", "continue"] = "stop"
 
     @model_validator(mode="before")
     @classmethod
@@ -90,7 +92,7 @@ class Valkey(Strict):
         twice = next((url for url in self.urls if self.urls.count(url) > 1), None)
         if twice is not None:
             raise ValueError(f"urls names {twice} twice")
-        ours = {"link", "io_threads", "maxmemory", "eviction", "cpus", "cluster"} & self.model_fields_set
+        ours = {"link", "io_threads", "maxmemory", "eviction", "cpus", "on_loss", "cluster"} & self.model_fields_set
         if ours:
             raise ValueError(f"{min(ours)} is for instances started here, and urls names running ones")
         return self

@@ -10,7 +10,7 @@ from harness.errors import ConfigError
 from harness.experiment.engine_model import EngineModel, resolve_model
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.workloads import Workloads, read_workloads
-from harness.stack import vllm
+from harness.stack import Interpreter, vllm
 
 _SERVER_BYTES = 800_000_000  # an API server, an engine core, a worker: about this much each, measured
 _SPARE = 1.1
@@ -78,6 +78,7 @@ def prepare(
     _check_lengths(experiment, limits, read, path)
     _check_memory(experiment, model, chosen, path)
     for arm in chosen:
+        _check_state(experiment, arm, path)
         _check_remote(experiment, arm, model, read, path)
     return Prepared(path, experiment, chosen, model, read)
 
@@ -131,6 +132,20 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
         )
 
 
+def _check_state(experiment: Experiment, arm: Arm, path: Path) -> None:
+    """A state of the caches that cannot be reached on an arm."""
+    attached = experiment.engine.backend == "attach"
+    in_workers = arm.lmcache is not None and arm.lmcache.mode == "inprocess" and arm.lmcache.store_policy == "default"
+    for workload in experiment.workloads:
+        if workload.starts == "warm-l2" and (attached or in_workers):
+            why = "servers that run already" if attached else "a host tier inside vLLM's workers"
+            raise ConfigError(
+                f"workload {workload.name} begins warm-l2, and the host tier of {why} cannot be emptied",
+                where=f"{path}: arm {arm.name}",
+                remedy="write `state: warm`" + ("" if attached else ", or `store_policy: skip_l1` for the arm"),
+            )
+
+
 def _check_remote(experiment: Experiment, arm: Arm, model: EngineModel, read: Workloads, path: Path) -> None:
     """A remote tier that cannot hold what a run puts there, or whose placement leaves ranks without an instance."""
     remote, engine = arm.valkey, experiment.engine
@@ -162,14 +177,21 @@ def require_engine(prepared: Prepared) -> None:
     experiment, path = prepared.experiment, prepared.path
     if experiment.engine.backend == "attach":
         return
-    wanted = ["vllm", *(["lmcache"] if any(arm.lmcache for arm in prepared.arms) else [])]
-    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"{' and '.join(missing)} is not installed in this environment",
-            where=f"{path}: engine.backend {experiment.engine.backend}",
-            remedy="run `make install-live`, or use backend: attach with servers that run elsewhere",
-        )
+    for arm in prepared.arms:
+        wanted = ("vllm", "lmcache") if arm.lmcache is not None else ("vllm",)
+        missing = [name for name in wanted if not _has(arm, name)]
+        if missing:
+            raise ConfigError(
+                f"{' and '.join(missing)} is not installed in {arm.python or 'this environment'}",
+                where=f"{path}: arm {arm.name}, engine.backend {experiment.engine.backend}",
+                remedy="run `make install-live`, or use backend: attach with servers that run elsewhere",
+            )
+
+
+def _has(arm: Arm, name: str) -> bool:
+    if arm.python is None:
+        return importlib.util.find_spec(name) is not None
+    return {name, f"{name}-cpu"} & Interpreter.of(arm.python).versions().keys() != set()
 
 
 def _check_memory(experiment: Experiment, model: EngineModel, arms: Sequence[Arm], path: Path) -> None:

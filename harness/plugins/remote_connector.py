@@ -26,6 +26,9 @@ from harness.plugins.sharded_valkey import ShardedValkey
 
 PLUGIN = "kvreplay"
 _PREFIX = f"{PLUGIN}."
+# LMCache waits for a load as long as it likes (blocking_timeout_secs), and not at all for a store: behind an overloaded
+# link stores queue for long, and a deadline of ours would turn them into misses.
+_DEADLINE_S = 300.0
 _SETTINGS = ("endpoints", "placement", "workers_per_instance", "username_env", "password_env", "ca_file", "key_prefix")
 
 
@@ -39,8 +42,7 @@ class ShardedValkeyAdapter(ConnectorAdapter):  # type: ignore[misc] # lmcache is
         """The connector of the worker that `context` describes. Raises ValueError for settings that cannot be."""
         config, metadata = context.config, context.metadata
         settings = settings_of(config.extra_config or {}, metadata.worker_id)
-        # LMCache waits so long for a batch, then takes it for a miss; nobody wants an answer after that.
-        client = ShardedValkey(**settings, deadline_s=config.blocking_timeout_secs)
+        client = ShardedValkey(**settings, deadline_s=_DEADLINE_S)
         logger.info("rank %d keeps its chunks on %s", metadata.worker_id, ", ".join(settings["endpoints"]))
         return ShardedValkeyConnector(context.local_cpu_backend, config, metadata, FutureClient(client))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.config import Arm, Engine, Valkey
 from harness.stack import lmcache, lmcache_inprocess, valkey, vllm
+from harness.stack.interpreter import Interpreter
 from harness.stack.process import Command
 
 
@@ -74,7 +75,7 @@ def draw(
     `model` is a folder or hub id, `kv_bytes` the KV bytes a token, `link_bytes_per_s` each link's rate (text while it
     is not known yet), `free` as many ports as `Ports.needed(arm)`, `folder` where a file for the processes may go.
     """
-    ports = Ports.of(arm, free)
+    ports, python = Ports.of(arm, free), Interpreter.of(arm.python)
     shm_name = f"kvreplay-{os.getpid()}-{secrets.token_hex(3)}"
     link = _link(arm, ports, link_bytes_per_s)
     remote = arm.valkey
@@ -96,6 +97,7 @@ def draw(
             shm_name=shm_name,
             valkey=remote,
             endpoints=endpoints,
+            python=python,
         )
         connector = lmcache.connector_config(ports.lmcache_zmq)
     server = vllm.command(
@@ -105,6 +107,7 @@ def draw(
         connector=connector,
         kv_bytes=kv_bytes,
         lmcache_file=file if config is not None else None,
+        python=python,
     )
     return Blueprint(arm, ports, valkeys, link, cache, server, shm_name, file, config)
 

@@ -1,12 +1,12 @@
 """LMCache's multiprocess server (`mode: mp`): host tier (L1) and, with Valkeys, the remote tier (L2) on our plugin."""
 
 import json
-import sys
 from collections.abc import Sequence
 
 import httpx
 
 from harness.config import LMCache, Valkey
+from harness.stack.interpreter import HERE, Interpreter
 from harness.stack.ports import listens
 from harness.stack.process import Command
 
@@ -21,12 +21,19 @@ _PREFETCH_MAX_IN_FLIGHT = 8  # LMCache's default, written out because it bounds 
 
 
 def command(
-    lmcache: LMCache, *, zmq_port: int, http_port: int, shm_name: str, valkey: Valkey | None, endpoints: Sequence[str]
+    lmcache: LMCache,
+    *,
+    zmq_port: int,
+    http_port: int,
+    shm_name: str,
+    valkey: Valkey | None,
+    endpoints: Sequence[str],
+    python: Interpreter = HERE,
 ) -> Command:
-    """The server of one arm; `endpoints` are the host:port pairs its L2 adapter talks to (the links, if any)."""
+    """The server of one arm, run by `python`; `endpoints` are what its L2 adapter talks to (the links, if any)."""
     l1_gib = f"{lmcache.l1 / _GIB:.6g}"
     argv = [
-        *(sys.executable, "-m", "lmcache.cli.main", "server"),
+        *(python.path, "-m", "lmcache.cli.main", "server"),
         *("--host", "localhost", "--port", str(zmq_port)),
         *("--http-host", "127.0.0.1", "--http-port", str(http_port)),
         *("--l1-size-gb", l1_gib, "--l1-init-size-gb", str(lmcache.l1 // _GIB)),
@@ -38,7 +45,7 @@ def command(
     ]
     if valkey is not None:
         argv += ["--l2-adapter", json.dumps(adapter(valkey, endpoints))]
-    env = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    env = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONDONTWRITEBYTECODE": "", **python.env}
     return Command("lmcache", tuple(argv), env)
 
 

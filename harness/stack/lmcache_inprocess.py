@@ -27,6 +27,8 @@ def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints:
         "enable_async_loading": not lmcache.in_step,
         "pre_caching_hash_algorithm": "sha256_cbor",
     }
+    if lmcache.lookup_timeout is not None:
+        document["lookup_timeout_ms"] = round(lmcache.lookup_timeout * 1e3)
     if valkey is None:
         return document
     plugin = f"remote_storage_plugin.{_PLUGIN}"

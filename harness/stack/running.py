@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import shlex
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ Say = Callable[[str], None]
 class RunningStack:
     """Where the services of one arm answer and log, and the processes behind them (none when attached).
 
-    `more_urls` are attached servers that share the load of the one at `url`.
+    `more_urls` are attached servers that share the load of the one at `url`; `follower` is the command that writes
+    their LMCache's log to `lmcache_log`.
     """
 
     arm: str
@@ -40,17 +42,22 @@ class RunningStack:
     processes: tuple[Process, ...]
     facts: Mapping[str, Any]
     more_urls: tuple[str, ...] = ()
+    follower: Process | None = None
 
     @property
     def pids(self) -> dict[str, int]:
         """The leader of each service's session, by service name."""
         return {process.command.name: process.pid for process in self.processes}
 
-    async def died(self) -> StackError:
-        """Wait until any service ends before it was told to; the error that says which. Never returns when attached."""
-        if not self.processes:
+    async def died(self, spared: Collection[Process] = ()) -> StackError:
+        """Wait until any service but those `spared` ends before it was told to; the error that says which.
+
+        Never returns when attached.
+        """
+        watched = [process for process in self.processes if process not in spared]
+        if not watched:
             await asyncio.Event().wait()
-        waits = {asyncio.create_task(process.exited()): process for process in self.processes}
+        waits = {asyncio.create_task(process.exited()): process for process in watched}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -138,10 +145,15 @@ def _lmcache_log(blueprint: Blueprint, logs: Path) -> Path | None:
 
 
 @contextlib.asynccontextmanager
-async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[RunningStack]:
-    """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing."""
+async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> AsyncIterator[RunningStack]:
+    """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing of theirs.
+
+    Their LMCache's log, where a command prints it, is written to `logs` for as long as this is open.
+    """
     url, *more = (one.rstrip("/") for one in (attach.url, *attach.more_urls))
-    async with httpx.AsyncClient(timeout=5.0) as client:
+    log = Path(attach.lmcache_log) if attach.lmcache_log else None
+    follower = None
+    async with contextlib.AsyncExitStack() as exits, httpx.AsyncClient(timeout=5.0) as client:
         for one in (url, *more):
             if not await vllm.ready(client, one):
                 raise StackError(
@@ -149,17 +161,22 @@ async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[Ru
                     where=f"arm {arm}: attach.{'url' if one == url else 'more_urls'}",
                     remedy="start it, or correct the URL",
                 )
+        if attach.lmcache_log_command is not None:
+            log = logs / "lmcache.log"
+            follower = await Process.start(Command("lmcache-log", tuple(shlex.split(attach.lmcache_log_command))), log)
+            exits.push_async_callback(_stop_shielded, follower)
         yield RunningStack(
             arm=arm,
             model=vllm.served_name(engine),
             url=url,
             metrics_url=attach.metrics_url or f"{url}/metrics",
             lmcache_url=attach.lmcache_url,
-            lmcache_log=Path(attach.lmcache_log) if attach.lmcache_log else None,
+            lmcache_log=log,
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},
             more_urls=tuple(more),
+            follower=follower,
         )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 CONFIG = """\
 experiment: attached
 engine: {{backend: attach, model: null-model, block_size: 16}}
+on_unproved: caveat # a null server counts nothing
 arms:
   - name: here
     attach: {{url: "{url}"}}
@@ -208,3 +210,27 @@ def test_an_arm_that_cannot_be_simulated_says_so(tmp_path: Path, url: str) -> No
     (folder,) = (tmp_path / "results" / "attached").iterdir()
     assert "not_predicted" in [caveat["kind"] for caveat in meta["caveats"]]
     assert not (folder / "predictions").exists()
+
+
+def test_a_command_prints_the_log_of_somebody_elses_lmcache(tmp_path: Path, url: str) -> None:
+    """What it prints becomes the arm's log and its loads; it is ended with the run; one that ends by itself is told."""
+    line = (
+        "[2026-11-29 20:15:05,201] LMCache INFO: Prefetch request completed (L1+L2): 5/5 retained keys (0 L1, 5 L2) in "
+        "9.1 ms (external_request_id=cmpl-theirs-0-1a2b3c4d, prefetch_request_id=3) (storage_manager.py:726:x)"
+    )
+    print_line = f"import sys, time; sys.stdout.write('{line}\\n'); sys.stdout.flush(); time.sleep(float(sys.argv[1]))"
+    for seconds, told in ((600, False), (0, True)):
+        command = json.dumps(shlex.join([sys.executable, "-c", print_line, str(seconds)]))
+        config = tmp_path / "attached.yaml"
+        text = CONFIG.format(url=url, documents=5)
+        attach = f'attach: {{url: "{url}", lmcache_log_command: {command}}}\n    lmcache: {{l1: 1GiB}}'
+        config.write_text(text.replace(f'attach: {{url: "{url}"}}', attach))
+        out = tmp_path / str(seconds)
+        process = _run(out, config)
+        assert process.wait() == 0, process.communicate()
+        process.communicate()
+        (folder,) = (out / "results" / "attached").iterdir()
+        run = open_run(folder)
+        assert [row["l2_keys"] for row in run.loads.to_pylist()] == [5]
+        assert any("ended early" in caveat["text"] for caveat in run.meta["caveats"]) == told
+        assert not [one for one in psutil.process_iter(["cmdline"]) if print_line in (one.info["cmdline"] or [])]
