@@ -1,6 +1,7 @@
 """`kvreplay run`: every arm x workload x repeat of a config, live, into one run folder."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +22,12 @@ def run(
     repeats: Annotated[int | None, typer.Option(min=1, help="instead of the config's")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="keep only the first rows of each trace")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="processes that send; as many as the plan needs")] = None,
+    predict: Annotated[bool, typer.Option(help="simulate each arm before it is measured, and score that")] = True,
     out: Annotated[Path, typer.Option(help="where run folders go")] = Path("results"),
 ) -> None:
     """Start the stack of every arm, replay every workload against it, and say whether the remote cache pays."""
     prepared = prepare(config, arms=arm or (), workloads=workload or (), repeats=repeats, limit=limit, workers=workers)
+    prepared = replace(prepared, predict=predict)
     console = Console(stderr=True)
     progress: Progress
     with LiveProgress(console) if console.is_terminal else PlainProgress() as progress:

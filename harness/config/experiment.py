@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from harness.config.client import Client
+from harness.config.simulation import Simulation
 from harness.config.strict import Bytes, Name, Seconds, Strict
 from harness.config.valkey import Valkey
 from harness.config.workload import TraceReplay, Workload
@@ -136,6 +137,7 @@ class Experiment(Strict):
     arms: Annotated[tuple[Arm, ...], Field(strict=False, min_length=1)]
     workloads: Annotated[tuple[Workload, ...], Field(strict=False, min_length=1)]
     client: Client = Client()
+    simulation: Simulation = Simulation()
     repeats: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=0)] = 0
     on_unproved: Literal["fail", "caveat"] = "fail"
@@ -154,6 +156,9 @@ class Experiment(Strict):
                     )
         elif self.engine.kv_cache_tokens is None and self.engine.backend == "vllm-cpu":
             raise ValueError("engine.kv_cache_tokens is needed: how large is vLLM's own KV cache?")
+        for named in self.simulation.arms:
+            if named not in [arm.name for arm in self.arms]:
+                raise ValueError(f"simulation.arms names {named!r}, and no arm is called so")
         self._refuse_shared_keys()
         for workload in self.workloads:
             if workload.trace is not None and workload.trace.matches_rho:

@@ -15,6 +15,7 @@ from harness.errors import CollectError
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
 from harness.experiment.machine import Machine
+from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
 from harness.experiment.session import ArmSession, RunPlace
 from harness.experiment.target import target_of
@@ -85,17 +86,20 @@ async def run_arm(
         exits.callback(session.keep_samples)
         exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
         place.progress.say("warming up")
-        known = await warm_up(session, prepared.workloads)
+        warm = await warm_up(session, prepared.workloads)
         if probe and prepared.model.kv_bytes is not None:
             place.progress.say("measuring R, the prefill rate of this machine")
             machine = await probe_machine(session, prepared.workloads, prepared.model.kv_bytes)
+        if prepared.predict:
+            place.progress.say("predicting what this arm will do")
+            predict_arm(prepared, arm, place, warm, machine)
         for workload in prepared.experiment.workloads:
             hits = prepared.workloads.hits_on(workload, arm)
             for repeat in range(prepared.experiment.repeats):
                 plan = prepared.workloads.plan(workload, repeat, machine)
                 place.progress.say(f"{workload.name}: making the caches cold, and proving it")
                 await make_cold(
-                    session, known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
+                    session, warm.known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
                 )
                 if plan.prewarm is not None:
                     place.progress.say(f"{workload.name}: prewarming")

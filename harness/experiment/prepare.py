@@ -21,6 +21,7 @@ class Prepared:
     """An experiment whose config, traces and model are checked: it can be started.
 
     `arms` are those to run; the experiment knows the others too, since one left out may still set a trace's rate.
+    `predict`: a run says beforehand what each arm will do.
     """
 
     path: Path
@@ -28,6 +29,7 @@ class Prepared:
     arms: tuple[Arm, ...]
     model: EngineModel
     workloads: Workloads
+    predict: bool = True
 
     def assumed_machine(self, prefill_tokens_per_s: float | None) -> Machine | None:
         """The machine with R assumed instead of measured; None without an R, or where s is not known."""
@@ -49,13 +51,14 @@ def prepare(
     repeats: int | None = None,
     limit: int | None = None,
     workers: int | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Prepared:
     """Load and check the experiment in `path`, cut down to the named arms and workloads (all if none is named).
 
-    `limit` cuts every trace to its first rows; `workers` replaces the config's. Raises ConfigError or TraceError;
-    nothing has been started then.
+    `limit` cuts every trace to its first rows; `workers` and `settings` (config.settings) replace what the config
+    says. Raises ConfigError or TraceError; nothing has been started then.
     """
-    whole = load_experiment(path)
+    whole = load_experiment(path, settings)
     chosen = tuple(arm for arm in whole.arms if not arms or arm.name in arms)
     _refuse_unknown("arm", arms, [arm.name for arm in whole.arms], path)
     _refuse_unknown("workload", workloads, [workload.name for workload in whole.workloads], path)
@@ -64,7 +67,7 @@ def prepare(
         client = experiment.client.model_copy(update={"workers": workers})
         experiment = experiment.model_copy(update={"client": client})
     model = resolve_model(experiment.engine)
-    if needs_probe(experiment, chosen) and model.kv_bytes is None:
+    if needs_probe(experiment, chosen) and (model.kv_bytes or experiment.simulation.kv_bytes_per_token) is None:
         raise ConfigError(
             "B* = s R needs s, and the KV bytes of this model are not known on this machine",
             where=f"{path}: engine.model",

@@ -180,6 +180,38 @@ def test_a_key_that_is_not_there_is_refused_before_anything_starts(tmp_path: Pat
     assert not (tmp_path / "results").exists()
 
 
+def test_an_arm_is_predicted_before_it_is_measured(tmp_path: Path, url: str) -> None:
+    """Its prediction is in the folder, older than any measured request, and the summary says how right it was."""
+    config = tmp_path / "attached.yaml"
+    config.write_text(
+        CONFIG.format(url=url, documents=5).replace("block_size: 16", "block_size: 16, kv_cache_tokens: 4096")
+    )
+    process = _run(tmp_path, config)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    rows, meta = _rows(tmp_path, "first")
+    (folder,) = (tmp_path / "results" / "attached").iterdir()
+    predicted = open_run(folder).predictions
+    assert predicted is not None
+    assert {(one["source"], one["arm"]) for one in predicted.to_pylist()} == {("sim", "here")}
+    assert [one["pass"] for one in predicted.to_pylist()] == ["first"] * 5 + ["again"] * 5
+    assert meta["predictions"]["here"]["t_ns"] < min(row["sent_ns"] for row in rows)
+    findings = json.loads((folder / "summary.json").read_text())["findings"]
+    ratios = {one["by"]["pass"]: one["value"] for one in findings if one["name"] == "predicted_ttft_p50_ratio"}
+    assert 0.2 < ratios["first"] < 5
+
+
+def test_an_arm_that_cannot_be_simulated_says_so(tmp_path: Path, url: str) -> None:
+    """Without a KV cache size nothing is predicted: a caveat, no file, and the run is as complete."""
+    process = _start(tmp_path, url, 2)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    _, meta = _rows(tmp_path, "first")
+    (folder,) = (tmp_path / "results" / "attached").iterdir()
+    assert "not_predicted" in [caveat["kind"] for caveat in meta["caveats"]]
+    assert not (folder / "predictions").exists()
+
+
 def test_a_command_prints_the_log_of_somebody_elses_lmcache(tmp_path: Path, url: str) -> None:
     """What it prints becomes the arm's log and its loads; it is ended with the run; one that ends by itself is told."""
     line = (
