@@ -8,26 +8,27 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.collect.faults import is_failure
 from harness.collect.key_layout import KeyLayout
 from harness.collect.lmcache_inprocess import INPROCESS
 from harness.collect.lmcache_mp import MULTIPROCESS
-from harness.collect.log_line import Message, messages, plain, writer
-from harness.collect.pattern import Pattern, request_in, version_number
+from harness.collect.log_line import TEXT_AT, Message, messages, opens_plainly, plain, writer
+from harness.collect.pattern import Fields, Pattern, request_in, version_number
 from harness.errors import CollectError
 from harness.records import LoadEvent
 
 OLDEST, NEWEST = "0.3.1", "0.5.6"
 _USE_KNOWN = f"use LMCache {OLDEST} to {NEWEST}; the log itself is kept"
 
+_BEGINNING = 6  # characters of a message that tell which lines it may be
+_BEGINNING_ENDS = TEXT_AT + _BEGINNING
 _PATTERNS = (*MULTIPROCESS, *INPROCESS)
 _BY_BEGINNING: dict[str, tuple[Pattern, ...]] = {
     beginning: tuple(p for p in _PATTERNS if p.opening.startswith(beginning))
-    for beginning in {p.opening[:6] for p in _PATTERNS}
+    for beginning in {p.opening[:_BEGINNING] for p in _PATTERNS}
 }
 _BANNER = re.compile(
     r"LMCache v(\d+\.\d+\.\d+\S*) \(|LMCache initialized for role \S+ with version (\d+\.\d+\.\d+\S*),"
@@ -115,14 +116,32 @@ class _Reader:
         if "LMCache" not in raw and self._open is None and ":lmcache." not in raw:
             return
         line = plain(raw)
-        found = tuple(messages(line))
+        if self._open is None and self._quickly(line, line_no):
+            return
+        found = messages(line)
         if not found:
             self._without_envelope(line, line_no)
             return
         self._known = True
-        self._give_up()
+        if self._open is not None:
+            self._give_up()
         for message in found:
-            self._message(message, line, line_no, ended=raw.endswith("\n"))
+            self._message(message, raw, line, line_no)
+
+    def _quickly(self, line: str, line_no: int) -> bool:
+        """Take a line as nearly all about moves are, without taking it apart; False if it is not one, or not known."""
+        patterns = _BY_BEGINNING.get(line[TEXT_AT:_BEGINNING_ENDS])
+        t_unix_ns = None if patterns is None else opens_plainly(line)
+        if patterns is None or t_unix_ns is None:
+            return False
+        for pattern in patterns:
+            match = pattern.regex.match(line, TEXT_AT)
+            if match is not None and pattern.kind is not None:
+                self._known = True
+                self._patterns.add(pattern)
+                self._append(t_unix_ns, pattern.kind, line, line_no, pattern.read(match.groups(), self._layout))
+                return True
+        return False
 
     def log(self, *, may_be_silent: bool) -> LmcacheLog:
         """What has been read."""
@@ -137,12 +156,12 @@ class _Reader:
         version = self._banner or self._version
         if version is None:
             version = self._era()
-            self._events = [replace(event, version=version) for event in self._events]
+            self._events = [event._replace(version=version) for event in self._events]
         return LmcacheLog(tuple(self._events), version, tuple(self._cut), tuple(self._starts))
 
-    def _message(self, message: Message, line: str, line_no: int, *, ended: bool) -> None:
+    def _message(self, message: Message, raw: str, line: str, line_no: int) -> None:
         text = message.text
-        patterns = _BY_BEGINNING.get(text[:6])
+        patterns = _BY_BEGINNING.get(text[:_BEGINNING])
         if patterns is not None:
             for pattern in patterns:
                 match = pattern.regex.match(text)
@@ -155,27 +174,29 @@ class _Reader:
             self._give_up()
             self._open = message, line_no
         elif patterns is not None and _OF_A_MOVE.search(text):
-            self._unread(line, line_no, ended=ended)
+            self._unread(line, line_no, ended=raw.endswith("\n"))
         elif is_failure(message.level, text):
             self._add("failure", message, line, line_no, request_in(text))
         else:
             self._about_the_server(text, line, line_no)
 
-    def _add(self, kind: str, message: Message, line: str, line_no: int, fields: dict[str, Any]) -> None:
+    def _add(self, kind: str, message: Message, line: str, line_no: int, fields: Fields) -> None:
         rank, pid = writer(message.process) if message.process else (None, None)
+        self._append(message.t_unix_ns, kind, line, line_no, fields | {"rank": rank, "pid": pid})
+
+    def _append(self, t_unix_ns: int, kind: str, line: str, line_no: int, fields: Fields) -> None:
+        version = self._banner or self._version or ""
         self._events.append(
             LoadEvent(
                 self._arm,
                 self._repeat,
-                message.t_unix_ns,
+                t_unix_ns,
                 self._instance,
-                self._banner or self._version or "",
+                version,
                 kind,
                 line,
                 line_no,
                 self._file,
-                rank=rank,
-                pid=pid,
                 **fields,
             )
         )
@@ -184,10 +205,10 @@ class _Reader:
         """What is left of a message that was cut, the banner, or a line of a version before the first known."""
         if self._open is not None:
             cut, cut_no = self._open
-            whole = replace(cut, text=cut.text + line, cut=False)
-            if any(pattern.regex.match(whole.text) for pattern in _BY_BEGINNING.get(whole.text[:6], ())):
+            whole = cut._replace(text=cut.text + line, cut=False)
+            if any(pattern.regex.match(whole.text) for pattern in _BY_BEGINNING.get(whole.text[:_BEGINNING], ())):
                 self._open = None
-                self._message(whole, whole.text, cut_no, ended=True)
+                self._message(whole, "\n", whole.text, cut_no)
                 return
         banner = _BANNER.search(line)
         if banner is not None:

@@ -13,24 +13,23 @@ moved from version to version, and is not looked at.
 from harness.collect.key_layout import KeyLayout
 from harness.collect.pattern import Fields, Groups, Pattern, line, request_of
 
+_ANONYMOUS = 5
 _FOUND = r"\((\d+) L1, (\d+) L2\) in (\d+(?:\.\d+)?) ms"
 
 
 def _prefetch(groups: Groups, layout: KeyLayout | None) -> Fields:
-    hit, keys, l1, l2, ms, *ids = groups
-    l2_keys = int(l2 or 0)
-    fields: Fields = {"keys": int(keys or 0), "l1_keys": int(l1 or 0), "l2_keys": l2_keys, "cost_ms": float(ms or 0)}
-    if ids:
-        fields |= request_of(ids[0])
+    keys, l2_keys = int(groups[1]), int(groups[3])
+    fields = request_of(groups[5]) if len(groups) > _ANONYMOUS else {}
+    fields["keys"], fields["l1_keys"], fields["l2_keys"] = keys, int(groups[2]), l2_keys
+    fields["cost_ms"] = float(groups[4])
     if layout is not None:
-        fields |= {"tokens": layout.tokens(fields["keys"]), "hit_tokens": layout.tokens(int(hit or 0))}
+        fields["tokens"], fields["hit_tokens"] = layout.tokens(keys), layout.tokens(int(groups[0]))
         fields["bytes"] = None if layout.bytes_per_key is None else l2_keys * layout.bytes_per_key
     return fields
 
 
 def _moved(groups: Groups, _: KeyLayout | None) -> Fields:
-    tokens, seconds = groups
-    return {"tokens": int(tokens or 0), "cost_ms": float(seconds or 0) * 1e3}
+    return {"tokens": int(groups[0]), "cost_ms": float(groups[1]) * 1e3}
 
 
 _OPENING = "Prefetch request completed"

@@ -8,11 +8,12 @@ from typing import Any
 from harness.collect.key_layout import KeyLayout
 
 Fields = dict[str, Any]
-Groups = tuple[str | None, ...]
+Groups = tuple[Any, ...]
+"""What a regex found: strings, or None for a part that may be left out."""
 
 _ENGINE_ID = re.compile(r"(?:\d+_)?(?:cmpl-(?P<completion>\S+?)-\d+|chatcmpl-(?P<chat>\S+?))(?:-[0-9a-f]{8})?")
 _ENGINE_ID_IN_TEXT = re.compile(r"\bcmpl-(?P<completion>\S+)-\d+-[0-9a-f]{8}\b|\bchatcmpl-(?P<chat>\S+)-[0-9a-f]{8}\b")
-_OUR_SEQ = re.compile(r"kvr-.*-(\d+)")
+_HEX_DIGITS = 8
 _UNTOLD = {"unspecified", "None", ""}
 
 
@@ -44,6 +45,10 @@ def request_of(engine_id: str | None) -> Fields:
     """
     if engine_id is None or engine_id in _UNTOLD:
         return {}
+    head, _, suffix = engine_id.rpartition("-")
+    request_id, _, prompt = head.rpartition("-")
+    if len(suffix) == _HEX_DIGITS and prompt.isdecimal() and request_id.startswith("cmpl-"):
+        return _client(request_id[5:])  # as nearly all are
     found = _ENGINE_ID.fullmatch(engine_id)
     if found is None:
         return {"request_id": engine_id}
@@ -63,5 +68,7 @@ def version_number(version: str) -> tuple[int, int, int] | None:
 
 
 def _client(request_id: str) -> Fields:
-    ours = _OUR_SEQ.fullmatch(request_id)
-    return {"request_id": request_id, "seq": int(ours[1])} if ours else {"request_id": request_id}
+    _, _, seq = request_id.rpartition("-")
+    if request_id.startswith("kvr-") and seq.isdecimal():
+        return {"request_id": request_id, "seq": int(seq)}
+    return {"request_id": request_id}
