@@ -162,8 +162,10 @@ class _Samples:
             if source == "host" and name == "cpu_percent":
                 yield Series("cpu_percent", "%", instance, _cells(self._last(groups[0][1])))
             elif source == "host" and name == "process_cpu_percent" and instance == "vllm":
-                for labels, rows in groups:
-                    yield Series("cpu_percent", "%", labels.get("process", instance), _cells(self._last(rows)))
+                names = [labels.get("process", instance) for labels, _ in groups]
+                for process, (labels, rows) in zip(names, groups, strict=True):
+                    whose = process if names.count(process) == 1 else f"{process} {labels.get('pid', '')}"
+                    yield Series("cpu_percent", "%", whose, _cells(self._last(rows)))
             elif source == "gpu" and name == "utilization_percent":
                 yield Series("gpu_utilization_percent", "%", instance, _cells(self._last(groups[0][1])))
 

@@ -22,7 +22,7 @@ from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
 from harness.stack import Ports, RunningStack, attached, draw, free_ports, started
 
-_SAMPLE_EVERY_S = 1.0  # a scrape costs the engine's API server some 20 ms of its core
+_SAMPLE_EVERY_S = 0.5
 
 
 @contextlib.asynccontextmanager

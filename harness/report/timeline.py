@@ -5,7 +5,16 @@ from collections import Counter
 
 from harness.analysis.timeline import Series, Timeline
 
-_UNITS = {"bytes/s": (1e6, "MB/s"), "share": (0.01, "%")}
+_SHORT = {
+    "kv_cache_usage": "kv cache",
+    "lookups_in_flight": "lookups",
+    "loads_in_flight": "loads",
+    "valkey_bytes_per_s": "",
+    "engine_busy_share": "busy",
+    "cpu_percent": "cpu",
+    "gpu_utilization_percent": "",
+}
+_UNITS = {"bytes/s": (1e6, " MB/s"), "share": (0.01, " %"), "%": (1.0, " %")}
 
 
 def render_timeline(timeline: Timeline) -> str:
@@ -26,10 +35,10 @@ def render_timeline(timeline: Timeline) -> str:
 
 
 def _column(series: Series) -> tuple[str, list[str]]:
-    scale, unit = _UNITS.get(series.unit, (1.0, series.unit))
-    name = series.name.removesuffix("_per_s").removesuffix("_percent").removesuffix("_bytes")
-    whose = "" if series.instance in {"vllm", "lmcache"} and series.name != "cpu_percent" else f" {series.instance}"
-    return f"{name}{whose} {unit}", ["-" if value is None else f"{value / scale:.3g}" for value in series.values]
+    scale, unit = _UNITS.get(series.unit, (1.0, ""))
+    whose = series.instance if series.name in {"cpu_percent", "valkey_bytes_per_s", "gpu_utilization_percent"} else ""
+    name = " ".join(part for part in (_SHORT.get(series.name, series.name), whose) if part)
+    return f"{name}{unit}", ["-" if value is None else f"{value / scale:.3g}" for value in series.values]
 
 
 def _requests(timeline: Timeline) -> list[tuple[str, list[str]]]:
