@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.analysis.arms import arm_findings
 from harness.analysis.checks import find_caveats
+from harness.analysis.explained import explained_caveats, explained_findings
 from harness.analysis.finding import Finding, ScopedCaveat
 from harness.analysis.machine import machine_findings
 from harness.analysis.prediction import prediction_findings
@@ -36,8 +37,13 @@ class Summary:
 
 def summarise(run: Run, resamples: int = RESAMPLES) -> Summary:
     """The findings of `run`, each with the caveats that concern it, and the verdict. Same run, same summary."""
-    caveats = find_caveats(run)
-    bare = (*machine_findings(run), *arm_findings(run, resamples), *prediction_findings(run))
+    caveats = (*find_caveats(run), *explained_caveats(run))
+    bare = (
+        *machine_findings(run),
+        *arm_findings(run, resamples),
+        *explained_findings(run),
+        *prediction_findings(run),
+    )
     findings = tuple(
         replace(finding, caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))))
         for finding in bare

@@ -10,6 +10,7 @@ from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.selftest import selftest
 from harness.cli.simulate import app as simulate
+from harness.cli.timeline import timeline
 from harness.cli.trace import app as trace
 from harness.cli.up import down, up
 from harness.errors import HarnessError
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (run, plan, report, up, down, selftest, doctor):
+for verb in (run, plan, report, timeline, up, down, selftest, doctor):
     app.command()(verb)
 app.add_typer(trace, name="trace")
 app.add_typer(simulate, name="simulate")
