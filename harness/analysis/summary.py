@@ -10,6 +10,7 @@ from harness.analysis.checks import find_caveats
 from harness.analysis.finding import Finding, ScopedCaveat
 from harness.analysis.machine import machine_findings
 from harness.analysis.resample import RESAMPLES
+from harness.analysis.score import score_findings
 from harness.analysis.verdict import Verdict, judge
 from harness.records import Caveat, Run
 
@@ -36,7 +37,7 @@ class Summary:
 def summarise(run: Run, resamples: int = RESAMPLES) -> Summary:
     """The findings of `run`, each with the caveats that concern it, and the verdict. Same run, same summary."""
     caveats = find_caveats(run)
-    bare = (*machine_findings(run), *arm_findings(run, resamples))
+    bare = (*machine_findings(run), *arm_findings(run, resamples), *score_findings(run, resamples))
     findings = tuple(
         replace(finding, caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))))
         for finding in bare

@@ -27,14 +27,14 @@ async def make_cold(
         _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail)
         return
     await session.idle()
-    await _empty_engine(session)
-    await _empty_l1(session)
+    await empty_engine(session)
+    await empty_l1(session)
     await flush_valkeys(session.stack.valkey_urls)
     cached = await _cached_tokens(session, known, workload, repeat)
     detail = f"a prompt that was cached before the reset: {cached} cached tokens"
     _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail)
     await session.idle()
-    await _empty_engine(session)
+    await empty_engine(session)
 
 
 async def make_warm(session: ArmSession, plan: Plan, granule_tokens: int, repeat: int) -> None:
@@ -44,23 +44,23 @@ async def make_warm(session: ArmSession, plan: Plan, granule_tokens: int, repeat
     policy stays: with `skip_l1` it is emptied, so that every hit comes from Valkey.
     """
     assert plan.prewarm is not None  # noqa: S101 - the caller looked
-    keys_before = await _keys(session)
+    keys_before = await stored_keys(session)
     await session.send(plan.prewarm, plan.workload, repeat)
     await session.idle()
     last = plan.prewarm.requests[-1]
     if session.stack.processes:
-        await _empty_engine(session)
+        await empty_engine(session)
         if session.arm.lmcache is not None and session.arm.lmcache.store_policy == "skip_l1":
-            await _empty_l1(session)
+            await empty_l1(session)
     cached = await _cached_tokens(session, last, plan.workload, repeat)
     expected = (len(last.tokens) - 1) // granule_tokens * granule_tokens if session.arm.lmcache is not None else 0
-    keys = await _keys(session)
+    keys = await stored_keys(session)
     stored = "" if keys is None or keys_before is None else f", {keys - keys_before} keys stored in Valkey"
     detail = f"a prewarmed prompt: {cached} cached tokens of {expected} expected{stored}"
     _note(session, plan.workload, repeat, kind="warm", proved=cached == expected, detail=detail)
     await session.idle()
     if session.stack.processes:
-        await _empty_engine(session)
+        await empty_engine(session)
 
 
 def _note(session: ArmSession, workload: str, repeat: int, *, kind: str, proved: bool, detail: str) -> None:
@@ -74,8 +74,8 @@ async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: s
     return records[0].cached_tokens
 
 
-async def _empty_engine(session: ArmSession) -> None:
-    """vLLM's own prefix cache: refused while blocks are held, so asked until it is done."""
+async def empty_engine(session: ArmSession) -> None:
+    """vLLM's own prefix cache: refused while blocks are held, so asked until it is done. Raises StackError."""
     url = f"{session.stack.url}/reset_prefix_cache"
     for _ in range(_RESET_TRIES):
         if (await _post(session, url)).json().get("success"):
@@ -84,7 +84,8 @@ async def _empty_engine(session: ArmSession) -> None:
     raise StackError("vLLM does not empty its prefix cache: blocks are still held", where=url, remedy="see vLLM's log")
 
 
-async def _empty_l1(session: ArmSession) -> None:
+async def empty_l1(session: ArmSession) -> None:
+    """LMCache's host tier, if there is one. Raises StackError when it refuses."""
     if session.stack.lmcache_url is not None:
         await _post(session, f"{session.stack.lmcache_url}/cache/clear")
 
@@ -98,7 +99,8 @@ async def _post(session: ArmSession, url: str) -> httpx.Response:
     return response
 
 
-async def _keys(session: ArmSession) -> int | None:
+async def stored_keys(session: ArmSession) -> int | None:
+    """Keys in all Valkeys of the arm together; None without one, or where one does not answer."""
     readings = await read_valkeys(session.stack.valkey_urls)
     if not readings or any(reading is None for reading in readings):
         return None

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,11 @@ def cache_dir() -> Path:
 def resolve_model(engine: Engine) -> EngineModel:
     """The model of a config; a preset is made on the spot. Raises ConfigError for a folder that holds none."""
     if engine.model in PRESETS:
-        return _from_folder(make_tiny_model(engine.model, cache_dir() / "models"), low=FIRST_TOKEN)
+        folder = make_tiny_model(engine.model, cache_dir() / "models")
+        return _from_folder(folder, low=FIRST_TOKEN, cache_dtype=_cache_dtype(engine.extra_args))
     folder = Path(engine.model).expanduser()
     if folder.is_dir():
-        return _from_folder(folder, low=None)
+        return _from_folder(folder, low=None, cache_dtype=_cache_dtype(engine.extra_args))
     if engine.backend == "vllm-cpu" or engine.model.startswith((".", "/", "~")):
         raise ConfigError(
             f"engine.model: no preset and no folder is called {engine.model!r}",
@@ -48,7 +50,7 @@ def resolve_model(engine: Engine) -> EngineModel:
     return EngineModel(engine.model, None, None, None, *_ANY_VOCABULARY)
 
 
-def _from_folder(folder: Path, low: int | None) -> EngineModel:
+def _from_folder(folder: Path, low: int | None, cache_dtype: str) -> EngineModel:
     path = folder / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text())
@@ -61,12 +63,22 @@ def _from_folder(folder: Path, low: int | None) -> EngineModel:
     first, last = (low, vocabulary) if low is not None else _widest_plain_range(folder, vocabulary)
     return EngineModel(
         path=str(folder),
-        kv_bytes=kv_bytes_per_token(config),
+        kv_bytes=kv_bytes_per_token(config, cache_dtype),
         weight_bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
         max_positions=text.get("max_position_embeddings"),
         vocab_low=first,
         vocab_high=last,
     )
+
+
+def _cache_dtype(arguments: Sequence[str]) -> str:
+    """The type that vLLM is told to keep KV in (--kv-cache-dtype TYPE, or with =); `auto`, the model's, without one."""
+    chosen = "auto"
+    for position, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == "--kv-cache-dtype":
+            chosen = value if equals else "".join(arguments[position + 1 : position + 2])
+    return chosen
 
 
 def _widest_plain_range(folder: Path, vocabulary: int) -> tuple[int, int]:

@@ -26,7 +26,8 @@ Say = Callable[[str], None]
 class RunningStack:
     """Where the services of one arm answer and log, and the processes behind them (none when attached).
 
-    `more_urls` are attached servers that share the load of the one at `url`.
+    `more_urls` are attached servers that share the load of the one at `url`. `remote_urls` are the Valkeys as LMCache
+    reaches them, through their links; `valkey_urls` lead to them directly.
     """
 
     arm: str
@@ -39,6 +40,7 @@ class RunningStack:
     processes: tuple[Process, ...]
     facts: Mapping[str, Any]
     more_urls: tuple[str, ...] = ()
+    remote_urls: tuple[str, ...] = ()
 
     @property
     def pids(self) -> dict[str, int]:
@@ -110,6 +112,9 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             valkey_urls=tuple(f"valkey://127.0.0.1:{port}" for port in ports.valkeys),
             processes=tuple(processes),
             facts=facts,
+            remote_urls=tuple(
+                f"valkey://127.0.0.1:{port}" for port in (ports.links if blueprint.link else ports.valkeys)
+            ),
         )
 
 
@@ -136,6 +141,7 @@ async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[Ru
             processes=(),
             facts={},
             more_urls=tuple(more),
+            remote_urls=attach.valkey_urls,
         )
 
 
