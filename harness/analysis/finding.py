@@ -11,7 +11,10 @@ __all__ = ["Estimate", "Finding", "ScopedCaveat"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reported number. `by` says of what: keys out of arm, workload, pass. docs/method.md defines each `name`."""
+    """One reported number. `by` says of what: keys out of arm, workload, pass.
+
+    A score also has kind and tokens. docs/method.md defines each `name`.
+    """
 
     name: str
     unit: str

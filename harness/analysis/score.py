@@ -111,17 +111,17 @@ def _of_class(
         if rate is None and name != "p50":
             continue
         value = _seconds(prediction.model, by["kind"], tokens, rate, quantile) * 1e3
-        if not np.isfinite(value):
-            continue  # no steady state: predicted_rho says so
         fixed_ms = (prediction.model.hit_fixed_s or 0.0) * 1e3
-        predicted = Estimate(value, None, None, 1, "cost model")
-        if by["kind"] == "hit":
+        steady = bool(np.isfinite(value))
+        predicted = Estimate(value, None, None, 1, "cost model" if steady else "no steady state")
+        if steady and by["kind"] == "hit":
             predicted = replace(predicted, low=value - fixed_ms + low * 1e3, high=value - fixed_ms + high * 1e3)
         own = measured.estimate(name)
         yield Finding(f"predicted_{name}", "ms", predicted, by)
         yield Finding(f"measured_{name}", "ms", own, by)
-        ratio = Estimate(value / own.value, None, None, own.n, "predicted / measured")
-        yield Finding(f"predicted_over_measured_{name}", "x", ratio, by)
+        if steady:
+            ratio = Estimate(value / own.value, None, None, own.n, "predicted / measured")
+            yield Finding(f"predicted_over_measured_{name}", "x", ratio, by)
     if rate is not None:
         load = (
             prediction.model.rho(rate, tokens) if by["kind"] == "hit" else prediction.model.recompute_load(rate, tokens)
@@ -137,14 +137,14 @@ def _seconds(model: CostModel, kind: str, tokens: float, rate: float | None, qua
 
 
 def _ratios(found: list[Finding], base: str | None) -> Iterator[Finding]:
-    """Of each arm to recompute, in its commonest kind and length: who wins by the prediction."""
+    """Of each arm's hits to recompute, at their commonest lengths: who wins by the prediction."""
     for name in QUANTILES:
         of_base = _commonest(found, f"predicted_{name}", base)
         arms = dict.fromkeys(finding.by["arm"] for finding in found)
         for arm in arms:
             own = {} if arm == base else _commonest(found, f"predicted_{name}", arm)
             for place, finding in own.items():
-                if place in of_base:
+                if place in of_base and finding.by["kind"] == "hit":
                     ratio = finding.estimate.value / of_base[place].estimate.value
                     by = {key: finding.by[key] for key in ("arm", "workload", "pass")}
                     method = "predicted / predicted of recompute"

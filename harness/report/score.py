@@ -1,9 +1,11 @@
 """Prediction beside measurement, as rows of a table: the numbers are findings of analysis/score.py."""
 
+import math
 from collections.abc import Mapping
 
 from harness.analysis import Finding, Summary
 from harness.analysis.wording import digits
+from harness.report.rows import RISING
 
 HEADERS = (
     *("arm", "workload/pass", "what", "rho predicted"),
@@ -28,7 +30,7 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
     names = ["predicted_rho"]
     for quantile in ("p50", "p99"):
         names += [f"predicted_{quantile}", f"measured_{quantile}", f"predicted_over_measured_{quantile}"]
-    return [(*place, *(_value(own.get(name)) for name in names)) for place, own in found.items()]
+    return [(*place, *(_cell(own.get(name)) for name in names)) for place, own in found.items()]
 
 
 def winner_rows(summary: Summary) -> list[tuple[str, ...]]:
@@ -54,4 +56,14 @@ def _pair(own: Mapping[str, Finding], quantile: str) -> tuple[str, str, str]:
 
 
 def _value(finding: Finding | None) -> str:
-    return _MISSING if finding is None else digits(finding.estimate.value)
+    if finding is None:
+        return _MISSING
+    value = finding.estimate.value
+    return "without end" if math.isinf(value) else digits(value)
+
+
+def _cell(finding: Finding | None) -> str:
+    """The value; a measured median also says where there was no steady state."""
+    unstable = finding is not None and any(caveat.kind == "unstable" for caveat in finding.caveats)
+    marked = unstable and finding is not None and finding.name == "measured_p50"
+    return _value(finding) + (RISING if marked else "")

@@ -103,7 +103,7 @@ def test_a_busy_server_is_refused(tmp_path: Path) -> None:
 
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
-        _refused(probe(tmp_path, url, "--reset-engine"), "the server is busy", "1 running")
+        _refused(probe(tmp_path, url, "--reset-engine"), "the server is busy", "1.0 running")
 
 
 def test_tokens_of_others_are_noticed(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Prediction beside measurement, on a run whose times are the model's own."""
 
+import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from harness.analysis import summarise
+from harness.analysis import summarise, to_json
 from harness.analysis.finding import Finding
 from harness.analysis.score import score_findings
 from harness.records import SCHEMAS, Run
@@ -64,14 +66,16 @@ def test_loads_and_winners_are_predicted() -> None:
 
 
 def test_without_a_steady_state_no_quantile_is_predicted() -> None:
-    """At 5 a second rho is 1.2: told, and no p50 or p99 for hits."""
+    """At 5 a second rho is 1.2: told, and p50 and p99 of hits are without end, as is the ratio."""
     found = score_findings(run(plans={"trace/0": {"rate_per_s": 5.0}}), 50)
     assert value(found, "predicted_rho", kind="hit") == pytest.approx(1.2)
-    assert not [
-        one
-        for one in found
-        if one.name == "predicted_p50" and one.by["workload"] == "trace" and one.by["kind"] == "hit"
-    ]
+    assert math.isinf(value(found, "predicted_p50", workload="trace", kind="hit"))
+    assert math.isinf(value(found, "predicted_p99_ratio", workload="trace"))
+    assert not [one for one in found if one.name == "predicted_over_measured_p99" and one.by["kind"] == "hit"]
+    summary = summarise(run(plans={"trace/0": {"rate_per_s": 5.0}}), 50)
+    (row,) = [row for row in winner_rows(summary) if row[1] == "trace/replay"]
+    assert (row[2], row[4]) == ("without end", "yes")
+    assert '"value": Infinity' not in json.dumps(to_json(summary))
 
 
 def test_a_wrong_prediction_is_told_as_one() -> None:
