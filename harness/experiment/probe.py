@@ -185,10 +185,10 @@ class _Probe:
         return ArmMeasured(arm, link, hits, line, await self._raw(session))
 
     async def _raw(self, session: ArmSession) -> tuple[RawPoint, ...]:
-        kv_bytes, lmcache = self._prepared.model.kv_bytes, session.arm.lmcache
-        if not session.stack.remote_urls or kv_bytes is None or lmcache is None:
+        of_rank, lmcache = self._prepared.model.kv_bytes_per_rank, session.arm.lmcache
+        if not session.stack.remote_urls or of_rank is None or lmcache is None:
             return ()
-        value_bytes = kv_bytes * lmcache.chunk_size // self._prepared.experiment.engine.tensor_parallel
+        value_bytes = of_rank * lmcache.chunk_size
         urls, say = session.stack.remote_urls, self._progress.say
         return await asyncio.to_thread(sweep, urls, value_bytes, _RAW_S, say, Credentials())
 

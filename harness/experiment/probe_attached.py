@@ -55,7 +55,11 @@ def prepare_attached(servers: Servers) -> Prepared:
     experiment = experiment_from(document, "--url and what goes with it")
     prepared = prepare_experiment(experiment, experiment.arms, Path("attached"))
     size = _bytes(servers.kv_bytes)
-    return prepared if size is None else replace(prepared, model=replace(prepared.model, kv_bytes=size))
+    return (
+        prepared
+        if size is None
+        else replace(prepared, model=replace(prepared.model, kv_bytes=size, kv_bytes_per_rank=size))
+    )
 
 
 def _bytes(text: str | None) -> int | None:

@@ -85,7 +85,7 @@ def _arm(prepared: Prepared, measured: Measured, one: ArmMeasured, asked: Asked)
     if one.line is None or kv_bytes is None or measured.prefill is None:
         return ArmFindings(one, extra, None, None, size, load_s)
     question = _question(prepared, measured, one.arm, asked)
-    judgement = judge_model(fitted(measured.prefill, one.line, kv_bytes, None), question)
+    judgement = judge_model(fitted(measured.prefill, one.line, kv_bytes), question)
     return ArmFindings(one, {**judgement.figures, **extra}, judgement, forecast(judgement), size, load_s)
 
 

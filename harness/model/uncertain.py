@@ -60,21 +60,16 @@ def assumed(
     return UncertainModel(point, tuple(CostModel(*row) for row in zip(*columns, strict=True)))
 
 
-def fitted(prefill: Line, hits: Line | None, kv_bytes_per_token: float, bandwidth: Estimate | None) -> UncertainModel:
-    """A model of measured lines: R, c, q from cold prompts, T0 and B from hits.
+def fitted(prefill: Line, hits: Line, kv_bytes_per_token: float) -> UncertainModel:
+    """A model of measured lines: R, c, q from cold prompts, T0 and B from hits; draws of the two are independent."""
 
-    Without `hits` T0 is unknown, and B is `bandwidth`'s. Draws of the two lines are independent of each other.
-    """
-    known = bandwidth.value if bandwidth is not None else math.inf
-
-    def model(cold: FloatArray, hit: FloatArray | None) -> CostModel:
-        fixed_s, slope_s = (None, None) if hit is None else (float(hit[0]), float(hit[1]))
-        delivered = known if slope_s is None else kv_bytes_per_token / slope_s if slope_s > 0 else math.inf
+    def model(cold: FloatArray, hit: FloatArray) -> CostModel:
+        fixed_s, slope_s = float(hit[0]), float(hit[1])
+        delivered = kv_bytes_per_token / slope_s if slope_s > 0 else math.inf
         return CostModel(1 / float(cold[1]), kv_bytes_per_token, fixed_s, delivered, float(cold[0]), float(cold[2]))
 
-    count = min(DRAWS, len(prefill.draws), *([len(hits.draws)] if hits is not None else []))
-    draws = tuple(model(prefill.draws[i], None if hits is None else hits.draws[i]) for i in range(count))
-    return UncertainModel(model(prefill.terms, None if hits is None else hits.terms), draws)
+    draws = tuple(model(cold, hit) for cold, hit in zip(prefill.draws, hits.draws, strict=False))
+    return UncertainModel(model(prefill.terms, hits.terms), draws)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

@@ -1,28 +1,46 @@
 """`kvreplay probe --assume`: the answer as text and as JSON, without a machine."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
+from harness.cli.main import main
+
 PAPER = "R=52.2k,s=48.4KB,T0=0.33,B=1.71GB/s"
 
 
-def _probe(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "harness.cli", "probe", *arguments], capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Probe":
+    """The command, in this process: importing what it needs takes seconds."""
+    return Probe(monkeypatch, capsys)
 
 
-def test_a_what_if_is_answered_as_text_and_as_json() -> None:
+class Probe:
+    """`kvreplay probe` with arguments: exit code, stdout, stderr."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Run it."""
+        self._monkeypatch.setattr(sys, "argv", ["kvreplay", "probe", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+
+def test_a_what_if_is_answered_as_text_and_as_json(probe: Probe) -> None:
     """The paper's case: off, the three questions answered, and the same figures in both."""
     asked = ("--assume", PAPER, "--prompt", "16000", "--rate", "1.21")
-    text, document = _probe(*asked), json.loads(_probe(*asked, "--json").stdout)
-    assert text.returncode == 0
-    assert text.stdout.startswith(
-        "verdict: off\nFor prompts of 16,000 tokens at 1.21 a second: keep the remote tier off"
-    )
+    code, text, _ = probe(*asked)
+    assert code == 0
+    document = json.loads(probe(*asked, "--json")[1])
+    assert text.startswith("verdict: off\nFor prompts of 16,000 tokens at 1.21 a second: keep the remote tier off")
     assert document["verdict"]["word"] == "off"
     assert [answer["question"] for answer in document["verdict"]["answers"]] == [
         "p99 or median?",
@@ -34,7 +52,7 @@ def test_a_what_if_is_answered_as_text_and_as_json() -> None:
     assert figures["break_even_tokens"]["value"] == "infinite"
     assert figures["rho"]["value"] == pytest.approx(1.21 * 16_000 * 48_400 / 1.71e9)
     for name, figure in figures.items():
-        assert name in text.stdout
+        assert name in text
         assert {"value", "low", "high", "unit", "method"} <= set(figure)
 
 
@@ -55,11 +73,11 @@ def test_a_what_if_is_answered_as_text_and_as_json() -> None:
         ),
     ],
 )
-def test_bad_input_is_one_block_and_exit_2(arguments: tuple[str, ...], named: str) -> None:
+def test_bad_input_is_one_block_and_exit_2(probe: Probe, arguments: tuple[str, ...], named: str) -> None:
     """What, where and what to do on stderr; nothing on stdout, no traceback."""
-    end = _probe(*arguments)
-    assert (end.returncode, end.stdout) == (2, "")
-    assert end.stderr.startswith("error: ")
-    assert "to do:" in end.stderr
-    assert named in end.stderr
-    assert "Traceback" not in end.stderr
+    code, out, err = probe(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "to do:" in err
+    assert named in err
+    assert "Traceback" not in err

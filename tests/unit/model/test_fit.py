@@ -42,7 +42,7 @@ def test_t0_and_b_lie_in_their_intervals(seed: int) -> None:
     """3 % of noise: bandwidth within 10 %, T0 and B inside their intervals, widened by a quarter."""
     n, t = times(0.05, 4096 / 9e6, 0, 0.03, seed=seed)
     hits, cold = fit_hits(n, t), fit_prefill(*times(0.01, 1 / 6500, 0, 0.03, seed=seed))
-    model = fitted(cold, hits, 4096, None)
+    model = fitted(cold, hits, 4096)
     for figure, true in ((lambda m: m.bandwidth_bytes_per_s, 9e6), (lambda m: m.hit_fixed_s or 0.0, 0.05)):
         estimate = model.estimate(figure)
         assert estimate.low is not None
