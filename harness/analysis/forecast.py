@@ -38,7 +38,7 @@ def _asked(judgement: Judgement) -> str:
     question = judgement.question
     if question.prompt_tokens is None:
         return "For prompts of any length"
-    text = f"For prompts of {digits(question.prompt_tokens, 5)} tokens"
+    text = f"For prompts of {question.prompt_tokens:,.0f} tokens"
     return text if question.traffic is None else f"{text} at {digits(question.traffic.requests_per_s)} a second"
 
 

@@ -42,7 +42,7 @@ def probe(  # noqa: PLR0913 - an option each
     username_env: Annotated[str | None, typer.Option(help="--raw: variable with the username")] = None,
     password_env: Annotated[str | None, typer.Option(help="--raw: variable with the password")] = None,
     ca_file: Annotated[str | None, typer.Option(help="--raw: certificates to trust")] = None,
-    copies: Annotated[int, typer.Option(help="prompts of each length: more make intervals narrower")] = 5,
+    copies: Annotated[int, typer.Option(help="prompts of each length: more make intervals narrower")] = 4,
     out: Annotated[Path, typer.Option(help="where the rows go")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document")] = False,
 ) -> None:

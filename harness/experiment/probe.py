@@ -38,7 +38,7 @@ from harness.model.fit import Line, fit_hits, fit_prefill
 from harness.schedule import PlannedRequest
 from harness.store import Journal, RunFolder, Status, consolidate
 
-COPIES = 5
+COPIES = 4
 _RAW_S = 0.8
 
 

@@ -107,7 +107,8 @@ def _question(prepared: Prepared, measured: Measured, arm: Arm, asked: Asked) ->
         if rate is None
         else Traffic(rate, tokens, share if asked.hit_share is None else asked.hit_share, asked.in_step)
     )
-    return Question(tokens, traffic, instances, instances, asked.p99_target_s)
+    longest = prepared.experiment.engine.max_model_len or prepared.model.max_positions
+    return Question(tokens, traffic, instances, instances, asked.p99_target_s, longest)
 
 
 def _counted(one: ArmMeasured, counted: float | None) -> dict[str, Figure]:

@@ -1,25 +1,27 @@
 """What Valkeys deliver without an engine: chunk-sized values, read over and over by the client that LMCache loads."""
 
+import logging
 import os
 import secrets
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count, cycle
+from itertools import count
 
 import numpy as np
 
 from harness.errors import ConfigError, StackError
 from harness.model import Estimate
-from harness.model.rate import steady_rate
+from harness.model.rate import mean_rate
+from harness.plugins.log import logger
 from harness.plugins.placement import home_over
 from harness.plugins.sharded_valkey import Completion, ShardedValkey
 
 CLIENTS = (1, 2, 4, 8)
 _VALUES_PER_INSTANCE = 4
-_FEWEST_ROUNDS = 5
+_BURSTS = 4
 _DEADLINE_S = 30.0
 
 
@@ -54,6 +56,8 @@ def sweep(
         raise ConfigError(
             f"values of {value_bytes} bytes for {seconds} s", where="raw probe", remedy="both are above zero"
         )
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())  # what it says of outages is in our errors
     wanted = dict.fromkeys((clients, used) for used in (1, len(endpoints)) for clients in CLIENTS)
     steps = (1 << power for power in range(1, len(endpoints).bit_length()))
     wanted |= dict.fromkeys((CLIENTS[-1], used) for used in steps if used < len(endpoints))
@@ -85,32 +89,34 @@ class _Stored:
             _wait(client, client.submit_batch_delete(self._keys))
 
     def read(self, clients: int, seconds: float) -> RawPoint:
-        """Keep `clients` connections to each instance reading; what came in how long."""
+        """Keep `clients` connections to each instance reading, in bursts: bytes of a burst / its time, over the bursts.
+
+        A burst begins with every connection idle and ends when all have all of theirs, so that no byte is on its way at
+        either end; the first one opens the connections, and tells how many values a burst of good length has.
+        """
         instances = len(self._endpoints)
+        portion = instances * clients * self._value_bytes
         with self._client(clients) as client:
-            stamps = self._read_on(client, clients, seconds)
+            rounds = max(1, round(seconds / _BURSTS / self._burst(client, clients, 1)))
+            times_s = [self._burst(client, clients, rounds) for _ in range(_BURSTS)]
             served = [one.loaded_bytes for one in client.statistics().values()]
-        total = steady_rate([stamp / 1e9 for stamp in stamps], instances * self._value_bytes)
+        total = mean_rate(times_s, rounds * portion)
         return RawPoint(clients, instances, total, tuple(total.value * part / sum(served) for part in served))
 
-    def _read_on(self, client: ShardedValkey, clients: int, seconds: float) -> list[int]:
-        """When each round of values, one from each instance, was there (ns); more are asked for than are under way."""
+    def _burst(self, client: ShardedValkey, clients: int, rounds: int) -> float:
+        """Seconds in which every connection reads `rounds` values."""
         instances = len(self._endpoints)
-        rounds = cycle(self._keys[first : first + instances] for first in range(0, len(self._keys), instances))
-        memory = [[memoryview(bytearray(self._value_bytes)) for _ in range(instances)] for _ in range(clients + 1)]
-        slots = {client.submit_batch_get(next(rounds), buffers): buffers for buffers in memory}
-        stamps: list[int] = []
-        end_ns = None
-        while slots:
-            for completion in _completions(client):
-                now = time.perf_counter_ns()
-                buffers = slots.pop(completion[0])
-                self._require(completion, "load")
-                end_ns = now + int(seconds * 1e9) if end_ns is None else end_ns
-                if now < end_ns or len(stamps) < _FEWEST_ROUNDS:
-                    stamps.append(now)
-                    slots[client.submit_batch_get(next(rounds), buffers)] = buffers
-        return stamps
+        of_instance = [self._keys[instance::instances] for instance in range(instances)]
+        keys, buffers = [], []
+        for names in of_instance:
+            for _ in range(clients):  # a connection's values are consecutive (plugins.batch.dealt): one buffer will do
+                buffer = memoryview(bytearray(self._value_bytes))
+                keys += [names[nth % len(names)] for nth in range(rounds)]
+                buffers += [buffer] * rounds
+        began_ns = time.perf_counter_ns()
+        completion = _wait(client, client.submit_batch_get(keys, buffers))
+        self._require(completion, "load")
+        return (time.perf_counter_ns() - began_ns) / 1e9
 
     def _require(self, completion: Completion, what: str) -> None:
         _, _, error, results = completion
@@ -158,16 +164,11 @@ def _even_keys(names: Sequence[str]) -> list[str]:
 
 
 def _wait(client: ShardedValkey, future: int) -> Completion:
-    return next(one for one in _completions(client) if one[0] == future)
-
-
-def _completions(client: ShardedValkey) -> Iterator[Completion]:
-    """What has completed, once anything has."""
+    """The completion of the only batch that is under way."""
     poller = select.poll()
     poller.register(client.event_fd(), select.POLLIN)
     while True:
         poller.poll()
-        done = client.drain_completions()
-        if done:
-            yield from done
-            return
+        for completion in client.drain_completions():
+            if completion[0] == future:
+                return completion

@@ -18,7 +18,8 @@ class Question:
     """What is asked of a model: prompts of `prompt_tokens` (None: of any length), at `traffic` (None: one at a time).
 
     The model's B is what `instances` equal instances deliver together; `most_instances` is how many there may be (None:
-    any number). `p99_target_s` asks how many are needed for that p99. Raises ConfigError for what cannot be asked.
+    any number). `longest_tokens` is the longest prompt there can be (None: any). `p99_target_s` asks how many are
+    needed for that p99. Raises ConfigError for what cannot be asked.
     """
 
     prompt_tokens: float | None = None
@@ -26,9 +27,10 @@ class Question:
     instances: int = 1
     most_instances: int | None = None
     p99_target_s: float | None = None
+    longest_tokens: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("prompt_tokens", "instances", "most_instances", "p99_target_s"):
+        for name in ("prompt_tokens", "instances", "most_instances", "p99_target_s", "longest_tokens"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} is {value}", where="question", remedy="it is above zero")

@@ -1,4 +1,4 @@
-"""A steady rate from the moments at which equal portions were there."""
+"""A rate from the times that equal portions took."""
 
 import math
 from collections.abc import Sequence
@@ -8,21 +8,17 @@ from scipy.stats import t as student_t
 
 from harness.model.estimate import Estimate
 
-_PARTS = 8
 
+def mean_rate(times_s: Sequence[float], portion: float) -> Estimate:
+    """All portions / all time, in units of `portion` a second; 95 % by Student's t over the times of one portion each.
 
-def steady_rate(stamps_s: Sequence[float], portion: float) -> Estimate:
-    """Portions of that size a second from the first stamp to the last; 95 % by Student's t over equal parts of them.
-
-    No interval with fewer than two portions. Raises ValueError unless stamps rise from the first to the last.
+    No interval of a single one. Raises ValueError unless there is a time and all are above zero.
     """
-    if len(stamps_s) < 2 or not stamps_s[-1] > stamps_s[0]:
-        raise ValueError(f"{len(stamps_s)} stamps over {stamps_s[-1:]} make no rate")
-    portions = len(stamps_s) - 1
-    total = portion * portions / (stamps_s[-1] - stamps_s[0])
-    parts = np.array_split(np.diff(stamps_s), min(_PARTS, portions))
-    rates = [portion * len(part) / float(part.sum()) for part in parts if part.sum() > 0]
-    if len(rates) < 2:
-        return Estimate(total, None, None, portions, "one portion")
-    half = float(student_t.ppf(0.975, len(rates) - 1)) * float(np.std(rates, ddof=1)) / math.sqrt(len(rates))
-    return Estimate(total, max(0.0, total - half), total + half, portions, "95 %, Student's t over parts of the time")
+    if not times_s or not all(time_s > 0 for time_s in times_s):
+        raise ValueError(f"times {list(times_s)[:5]} make no rate")
+    count, mean_s = len(times_s), float(np.mean(times_s))
+    if count < 2:
+        return Estimate(portion / mean_s, None, None, count, "one portion")
+    half_s = float(student_t.ppf(0.975, count - 1)) * float(np.std(times_s, ddof=1)) / math.sqrt(count)
+    high = portion / (mean_s - half_s) if mean_s > half_s else math.inf
+    return Estimate(portion / mean_s, portion / (mean_s + half_s), high, count, "95 %, Student's t over the times")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.errors import ConfigError
@@ -67,8 +67,8 @@ def judge_model(model: UncertainModel, question: Question) -> Judgement:
         word = Word.ON if pays else _instead(model, question, needed)
         opened: tuple[str, ...] = ()
     else:
-        reach = found["break_even_tokens"].estimate
-        over = question.prompt_tokens is None and reach.high is not None and math.isfinite(reach.high)
+        reach, longest = found["break_even_tokens"].estimate, question.longest_tokens or math.inf
+        over = question.prompt_tokens is None and reach.high is not None and reach.high < longest
         word = Word.ON_OVER_LENGTH if over else Word.UNDECIDED
         opened = () if over else tuple(one for one in _INPUTS if _pays(model.holding(one), question) is not None)
     return Judgement(word, question, found, needed, needed * per_instance, opened)
@@ -106,10 +106,20 @@ def _instead(model: UncertainModel, question: Question, needed: float) -> Word:
     most = math.inf if question.most_instances is None else question.most_instances
     if math.isfinite(needed) and needed <= most:
         return Word.ON_WITH_SHARDING
+    return Word.ON_OVER_LENGTH if _longer_prompts_pay(model, question) else Word.OFF
+
+
+def _longer_prompts_pay(model: UncertainModel, question: Question) -> bool:
+    """Whether n* is longer than what was asked and there are such prompts, for which the tier has a steady state."""
     reach = model.estimate(lambda m: m.break_even.tokens)
+    longest = math.inf if question.longest_tokens is None else question.longest_tokens
     prompt = question.prompt_tokens
-    longer_pay = prompt is not None and reach.high is not None and prompt < reach.high < math.inf
-    return Word.ON_OVER_LENGTH if longer_pay else Word.OFF
+    if prompt is None or reach.high is None or math.isinf(reach.high) or not prompt < reach.high <= longest:
+        return False
+    if question.traffic is None:
+        return True
+    longer = replace(question.traffic, prompt_tokens=max(reach.value, prompt))
+    return load.highest_stable_rate(model.point, longer) > longer.requests_per_s
 
 
 def _needed_instances(model: CostModel, question: Question) -> float:

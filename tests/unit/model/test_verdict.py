@@ -56,6 +56,19 @@ def test_paper_sharded_pays_for_long_prompts() -> None:
     assert word(sharded, Question(32_000)) is Word.ON
 
 
+def test_longer_prompts_than_there_are_do_not_count() -> None:
+    """Where the engine takes 20k tokens, an n* of 22.5k is off; and so it is where such prompts would make a queue."""
+    sharded = paper(exact(10.76e9))
+    assert word(sharded, Question(PROMPT_TOKENS, longest_tokens=20_000)) is Word.OFF
+    assert word(sharded, Question(PROMPT_TOKENS, longest_tokens=23_000)) is Word.ON_OVER_LENGTH
+    busy = Question(PROMPT_TOKENS, Traffic(2.9, PROMPT_TOKENS))
+    assert word(sharded, busy) is not Word.OFF
+    assert (
+        word(assumed(exact(300e3), exact(48.4e3), exact(0.05), exact(15e9)), Question(1000, Traffic(100, 1000)))
+        is Word.OFF
+    )
+
+
 def test_on_once_sharded_says_how_many() -> None:
     """With a T0 of 50 ms two instances of 1.71 GB/s are enough; if there may be only one, off."""
     slow = paper(exact(1.71e9), 0.05)
