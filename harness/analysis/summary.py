@@ -12,6 +12,7 @@ from harness.analysis.finding import Finding, ScopedCaveat
 from harness.analysis.machine import machine_findings
 from harness.analysis.prediction import prediction_findings
 from harness.analysis.resample import RESAMPLES
+from harness.analysis.score import score_findings
 from harness.analysis.verdict import Verdict, judge
 from harness.records import Caveat, Run
 
@@ -43,6 +44,7 @@ def summarise(run: Run, resamples: int = RESAMPLES) -> Summary:
         *arm_findings(run, resamples),
         *explained_findings(run),
         *prediction_findings(run),
+        *score_findings(run, resamples),
     )
     findings = tuple(
         replace(finding, caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))))

@@ -6,6 +6,7 @@ import typer
 
 from harness.cli.doctor import doctor
 from harness.cli.plan import plan
+from harness.cli.probe import probe
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.selftest import selftest
@@ -21,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (run, plan, report, timeline, up, down, selftest, doctor):
+for verb in (run, plan, probe, report, timeline, up, down, selftest, doctor):
     app.command()(verb)
 app.add_typer(trace, name="trace")
 app.add_typer(simulate, name="simulate")

@@ -60,6 +60,40 @@ async def run_arm(
 
     Raises the halt's cause, or StackError, with everything measured so far in the journal and nothing left running.
     """
+    async with arm_session(prepared, arm, place, halt, machine) as session:
+        place.progress.say("warming up")
+        warm = await warm_up(session, prepared.workloads)
+        if probe and prepared.model.kv_bytes is not None:
+            place.progress.say("measuring R, the prefill rate of this machine")
+            machine = await probe_machine(session, prepared.workloads, prepared.model.kv_bytes)
+        if prepared.predict:
+            place.progress.say("predicting what this arm will do")
+            predict_arm(prepared, arm, place, warm, machine)
+        for workload in prepared.experiment.workloads:
+            hits = prepared.workloads.hits_on(workload, arm)
+            for repeat in range(prepared.experiment.repeats):
+                plan = prepared.workloads.plan(workload, repeat, machine)
+                place.progress.say(f"{workload.name}: making the caches cold, and proving it")
+                await make_cold(
+                    session, warm.known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
+                )
+                if plan.prewarm is not None:
+                    place.progress.say(f"{workload.name}: prewarming")
+                    await make_warm(session, workload, plan, granule_tokens(prepared.experiment, arm), repeat)
+                for part in plan.passes:
+                    await session.measure(part, workload.name, repeat, hits)
+        place.progress.say(f"stopping {arm.name}")
+    return machine
+
+
+@contextlib.asynccontextmanager
+async def arm_session(
+    prepared: Prepared, arm: Arm, place: RunPlace, halt: Halt, machine: Machine | None
+) -> AsyncIterator[ArmSession]:
+    """The arm's stack, sampled, and a session to send to it; its log goes into the journal when the block ends.
+
+    Raises the halt's cause, or StackError, with nothing left running.
+    """
     logs = place.folder.logs(arm.name).absolute()
     index = prepared.experiment.arms.index(arm)
     async with contextlib.AsyncExitStack() as exits:
@@ -84,29 +118,7 @@ async def run_arm(
         )
         exits.callback(session.keep_samples)
         exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
-        place.progress.say("warming up")
-        warm = await warm_up(session, prepared.workloads)
-        if probe and prepared.model.kv_bytes is not None:
-            place.progress.say("measuring R, the prefill rate of this machine")
-            machine = await probe_machine(session, prepared.workloads, prepared.model.kv_bytes)
-        if prepared.predict:
-            place.progress.say("predicting what this arm will do")
-            predict_arm(prepared, arm, place, warm, machine)
-        for workload in prepared.experiment.workloads:
-            hits = prepared.workloads.hits_on(workload, arm)
-            for repeat in range(prepared.experiment.repeats):
-                plan = prepared.workloads.plan(workload, repeat, machine)
-                place.progress.say(f"{workload.name}: making the caches cold, and proving it")
-                await make_cold(
-                    session, warm.known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
-                )
-                if plan.prewarm is not None:
-                    place.progress.say(f"{workload.name}: prewarming")
-                    await make_warm(session, workload, plan, granule_tokens(prepared.experiment, arm), repeat)
-                for part in plan.passes:
-                    await session.measure(part, workload.name, repeat, hits)
-        place.progress.say(f"stopping {arm.name}")
-    return machine
+        yield session
 
 
 @contextlib.asynccontextmanager

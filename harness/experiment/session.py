@@ -162,9 +162,12 @@ class ArmSession:
             self.place.journal.append(self.samples.popleft())
         self.place.journal.flush()
 
-    async def idle(self) -> PassCounters:
-        """Wait until nothing runs and no store is on its way any more; the counters then."""
-        counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=_IDLE_S))
+    async def idle(self, timeout_s: float = _IDLE_S) -> PassCounters:
+        """Wait until nothing runs and no store is on its way any more; the counters then.
+
+        Raises CollectError if the engine is not idle within `timeout_s`.
+        """
+        counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=timeout_s))
         if not self.stack.valkey_urls:
             return counters
         if self.owns_valkeys:  # another's may never be quiet: others use it

@@ -6,6 +6,8 @@ from harness.analysis import Summary
 from harness.report.client_error import HEADERS as ERROR_HEADERS
 from harness.report.client_error import error_rows, selftest_line
 from harness.report.rows import HEADERS, machine_rows, table_rows
+from harness.report.score import HEADERS as SCORE_HEADERS
+from harness.report.score import WINNER_HEADERS, score_rows, winner_rows
 
 
 def render_markdown(summary: Summary) -> str:
@@ -23,6 +25,7 @@ def render_markdown(summary: Summary) -> str:
         "\n".join(caveats) or "None.",
         "## Machine",
         _table(("of", "name", "value", "from"), machine_rows(summary)),
+        *_score(summary),
         "## The client's own error",
         _inline(selftest_line(summary.selftest)) + ("; p50 / p99 / max, ms." if summary.selftest else "."),
         *([_table(ERROR_HEADERS, error_rows(summary.selftest["errors"]))] if summary.selftest else []),
@@ -30,6 +33,14 @@ def render_markdown(summary: Summary) -> str:
         _table(("fact", "value"), summary.facts.items()),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _score(summary: Summary) -> list[str]:
+    rows = score_rows(summary)
+    if not rows:
+        return []
+    winners = winner_rows(summary)
+    return ["## Prediction and measurement", _table(SCORE_HEADERS, rows), _table(WINNER_HEADERS, winners)]
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
