@@ -1,6 +1,7 @@
 """`kvreplay run`: every arm x workload x repeat of a config, live, into one run folder."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +10,10 @@ from rich.console import Console
 
 from harness.cli.progress import LiveProgress, PlainProgress
 from harness.cli.report import show
+from harness.cli.slo import slo_limits
 from harness.experiment.prepare import prepare
 from harness.experiment.progress import Progress
-from harness.experiment.run import run_experiment
+from harness.experiment.run import RunEnd, run_experiment
 
 
 def run(
@@ -22,16 +24,43 @@ def run(
     limit: Annotated[int | None, typer.Option(min=1, help="keep only the first rows of each trace")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="processes that send; as many as the plan needs")] = None,
     out: Annotated[Path, typer.Option(help="where run folders go")] = Path("results"),
+    slo: Annotated[str | None, typer.Option(help="limits for goodput, as in ttft:2s,e2el:10s")] = None,
 ) -> None:
     """Start the stack of every arm, replay every workload against it, and say whether the remote cache pays."""
-    prepared = prepare(config, arms=arm or (), workloads=workload or (), repeats=repeats, limit=limit, workers=workers)
+    end = measure(
+        config,
+        arms=arm or (),
+        workloads=workload or (),
+        repeats=repeats,
+        limit=limit,
+        workers=workers,
+        out=out,
+        slo=slo,
+    )
+    raise SystemExit(end.exit_code)
+
+
+def measure(
+    config: Path,
+    *,
+    arms: Sequence[str] = (),
+    workloads: Sequence[str] = (),
+    repeats: int | None = None,
+    limit: int | None = None,
+    workers: int | None = None,
+    out: Path,
+    slo: str | None = None,
+) -> RunEnd:
+    """Run `config` with progress on stderr, write and show its reports, and say what went wrong."""
+    limits = slo_limits(slo)
+    prepared = prepare(config, arms=arms, workloads=workloads, repeats=repeats, limit=limit, workers=workers)
     console = Console(stderr=True)
     progress: Progress
     with LiveProgress(console) if console.is_terminal else PlainProgress() as progress:
         end = run_experiment(prepared, out, progress)
-    show(end.folder, allow_incomplete=end.exit_code != 0)
+    show(end.folder, allow_incomplete=end.exit_code != 0, limits_ms=limits)
     for failure in end.failures:
         print(failure.block(), file=sys.stderr)
     if end.interrupted:
         print(f"interrupted: what was measured until then is in {end.folder}", file=sys.stderr)
-    raise SystemExit(end.exit_code)
+    return end
