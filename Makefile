@@ -12,13 +12,22 @@ export VIRTUAL_ENV :=
 # What Python compiles on import is kept: without it every process of a run compiles all it imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bench selftest test check install install-live install-dev clean
+# Of `make nightly`: the experiment, where runs and their history go, what is still let pass.
+CONFIG ?=
+RESULTS ?= results
+MAX_REGRESSION ?= 5%
+
+.PHONY: help bench nightly selftest test check install install-live install-dev clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 bench: install-live ## the live comparison on this machine, ending with a verdict
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
+
+nightly: install-live ## CONFIG=FILE: run, report, gate against the nights before, keep the night (make's own exit code is 2 for all but 0)
+	@test -n "$(CONFIG)" || { echo "say which experiment: make nightly CONFIG=configs/laptop.yaml" >&2; exit 2; }
+	$(VENV)/bin/kvreplay nightly $(CONFIG) --out $(RESULTS) --max-regression $(MAX_REGRESSION)
 
 selftest: install ## how late this client sends and how wrong its TTFT is, on this machine
 	$(VENV)/bin/kvreplay selftest
