@@ -33,7 +33,7 @@ selftest: install ## how late this client sends and how wrong its TTFT is, on th
 	$(VENV)/bin/kvreplay selftest
 
 test: install-live install-dev ## every test, the live ones included
-	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py tests/test_requirements.py
+	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py tests/test_requirements.py tests/test_workflows.py
 	$(PY) -m pytest tests/integration tests/live
 
 check: install-dev ## lint, types, architecture, unit tests
@@ -41,7 +41,7 @@ check: install-dev ## lint, types, architecture, unit tests
 	$(VENV)/bin/ruff format --check harness tests
 	$(VENV)/bin/codespell harness tests docs workloads/README.md README.md CHANGELOG.md
 	$(PY) -m mypy
-	$(PY) -m pytest -q -n auto tests/unit tests/test_architecture.py tests/test_requirements.py
+	$(PY) -m pytest -q -n auto tests/unit tests/test_architecture.py tests/test_requirements.py tests/test_workflows.py
 
 install: $(VENV)/.core ## kvreplay alone: replay against your own servers, reports, simulators
 install-live: $(VENV)/.live ## and the live stack for a machine without a GPU (about 2.6 GB, mostly torch)

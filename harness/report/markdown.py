@@ -6,7 +6,17 @@ from harness.analysis import Story, Summary
 from harness.analysis.slices import LENGTH, LOOKUP
 from harness.report.client_error import HEADERS as ERROR_HEADERS
 from harness.report.client_error import error_rows, selftest_line
-from harness.report.rows import HEADERS, SLICE_HEADERS, machine_rows, rate_rows, slice_rows, table_rows
+from harness.report.rows import (
+    HEADERS,
+    LATENCIES,
+    RATES,
+    SLICE_HEADERS,
+    Columns,
+    further_rows,
+    machine_rows,
+    slice_rows,
+    table_rows,
+)
 from harness.report.story_rows import Table, prediction_table, published_table
 
 
@@ -16,14 +26,15 @@ def render_markdown(summary: Summary, story: Story) -> str:
         f"- **{caveat.kind}**: {_inline(caveat.text)}{f' (to do: {_inline(caveat.remedy)})' if caveat.remedy else ''}"
         for caveat in summary.caveats
     ]
-    rates, rate_lines = rate_rows(summary)
     parts = [
         f"# {_inline(summary.facts.get('experiment', 'run'))}: {summary.verdict.word.value}",
         _inline(summary.verdict.sentence),
         "## TTFT and cache hits\n\nIn brackets: 95 % intervals. Every number is defined in docs/method.md.",
         _table(HEADERS, (row.cells for row in table_rows(summary, intervals=True))),
-        "## Other latencies, throughput, hit rates, steadiness",
-        _table(rates, (row.cells for row in rate_lines)),
+        "## Other latencies",
+        _further(summary, LATENCIES),
+        "## Throughput, hit rates, steadiness",
+        _further(summary, RATES),
         *_slices(summary, LOOKUP, "## By lookup outcome"),
         *_slices(summary, LENGTH, "## By prompt length"),
         *_titled("## Beside a published measurement: p50 TTFT of ten documents", published_table(story)),
@@ -48,6 +59,11 @@ def render_markdown(summary: Summary, story: Story) -> str:
 def _slices(summary: Summary, key: str, title: str) -> list[str]:
     rows = slice_rows(summary, key)
     return [title, _table(SLICE_HEADERS, (row.cells for row in rows))] if rows else []
+
+
+def _further(summary: Summary, columns: Columns) -> str:
+    headers, rows = further_rows(summary, columns)
+    return _table(headers, (row.cells for row in rows))
 
 
 def _titled(title: str, table: Table) -> list[str]:

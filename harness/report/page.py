@@ -12,11 +12,14 @@ from harness.report.client_error import error_rows, selftest_line
 from harness.report.look import Drawn, to_html
 from harness.report.rows import (
     HEADERS,
+    LATENCIES,
+    RATES,
     SLICE_HEADERS,
     TEXT_COLUMNS,
+    Columns,
     Row,
+    further_rows,
     machine_rows,
-    rate_rows,
     slice_rows,
     table_rows,
 )
@@ -45,13 +48,13 @@ def render_page(summary: Summary, story: Story) -> str:
                 charts.append(to_html(figure, number))
                 number += 1
             drawn[section].append((grid.title, grid.note, charts))
-    rates, lines = rate_rows(summary)
     return render(
         "page.html.j2",
         title=summary.facts.get("experiment", "run"),
         verdict=summary.verdict,
         arms=Table(HEADERS, tuple(table_rows(summary, intervals=True)), TEXT_COLUMNS),
-        rates=Table(rates, tuple(lines), TEXT_COLUMNS),
+        latencies=_further(summary, LATENCIES),
+        rates=_further(summary, RATES),
         lookups=Table(SLICE_HEADERS, tuple(slice_rows(summary, LOOKUP)), 3),
         lengths=Table(SLICE_HEADERS, tuple(slice_rows(summary, LENGTH)), 3),
         slos=", ".join(f"{slo.metric} within {digits(slo.limit_ms)} ms" for slo in summary.slos),
@@ -116,6 +119,11 @@ def _timelines(story: Story, of: str, links: dict[str, float]) -> Iterator[Grid]
         figures: list[Drawn] = server_charts.queues(own) if of == "requests" else server_charts.bandwidth(own, links)
         if figures:
             yield Grid(f"{workload}/{name}", "", tuple(figures))
+
+
+def _further(summary: Summary, columns: Columns) -> Table:
+    headers, rows = further_rows(summary, columns)
+    return Table(headers, tuple(rows), TEXT_COLUMNS)
 
 
 def _alone(figure: Drawn) -> Grid:

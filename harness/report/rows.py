@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analysis import Finding, Summary
+from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.wording import digits
 
 HEADERS = (
@@ -20,7 +21,7 @@ HEADERS = (
 )
 TEXT_COLUMNS = 2
 # Header, finding, and whether it is a share; a column of which no arm has anything is left out.
-_RATES = (
+LATENCIES = (
     ("p50 TTFT from due, ms", "ttft_due_p50", False),
     ("p99 TTFT from due, ms", "ttft_due_p99", False),
     ("p50 TPOT, ms", "tpot_p50", False),
@@ -28,6 +29,8 @@ _RATES = (
     ("p99 ITL, ms", "itl_p99", False),
     ("p50 E2EL, ms", "e2el_p50", False),
     ("p99 E2EL, ms", "e2el_p99", False),
+)
+RATES = (
     ("requests/s", "requests_per_s", False),
     ("output tokens/s", "output_tokens_per_s", False),
     ("goodput, requests/s", "goodput_per_s", False),
@@ -42,6 +45,8 @@ _RATES = (
 SLICE_HEADERS = ("workload/pass", "arm", "of", "requests", "p50 TTFT ms", "p99 TTFT ms")
 _OF_AN_ARM = {"arm", "workload", "pass"}
 RISING = " (rising)"
+Columns = Sequence[tuple[str, str, bool]]
+"""Header, name of the finding, and whether it is a share."""
 _MISSING = "-"
 _RATIO_DIGITS = 2
 
@@ -63,11 +68,11 @@ def table_rows(summary: Summary, intervals: bool) -> list[Row]:
     ]
 
 
-def rate_rows(summary: Summary) -> tuple[tuple[str, ...], list[Row]]:
-    """Headers and lines of the second table: other latencies, throughput, hit rates, and how steady it was."""
+def further_rows(summary: Summary, wanted: Columns) -> tuple[tuple[str, ...], list[Row]]:
+    """Headers and lines of a table of `wanted` (LATENCIES or RATES), an arm a line."""
     by_pass = _by_pass(summary)
     there = {finding.name for finding in summary.findings if finding.by.keys() == _OF_AN_ARM}
-    columns = [column for column in _RATES if column[1] in there]
+    columns = [column for column in wanted if column[1] in there]
     rows = [
         Row((f"{workload}/{name}", arm, *_rates(by_name, columns)), opens=position == 0)
         for (workload, name), arms in by_pass.items()
@@ -103,16 +108,16 @@ def machine_rows(summary: Summary) -> list[tuple[str, str, str, str]]:
 
 
 def _by_pass(summary: Summary) -> dict[tuple[str, str], dict[str, dict[str, Finding]]]:
-    """The findings of whole passes, by workload and pass, then by arm, then by name."""
+    """The findings of whole passes, by workload and pass (replays first, as in pictures), then by arm, then by name."""
     found: dict[tuple[str, str], dict[str, dict[str, Finding]]] = {}
     for finding in summary.findings:
         if finding.by.keys() == _OF_AN_ARM:
             arms = found.setdefault((finding.by["workload"], finding.by["pass"]), {})
             arms.setdefault(finding.by["arm"], {})[finding.name] = finding
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[0][1] != OPEN_LOOP_PASS))
 
 
-def _rates(by_name: Mapping[str, Finding], columns: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
+def _rates(by_name: Mapping[str, Finding], columns: Columns) -> Iterator[str]:
     rising = _rising(by_name)
     for _, name, is_share in columns:
         finding = by_name.get(name)
