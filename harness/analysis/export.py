@@ -1,7 +1,7 @@
 """One arm, workload and pass in the formats of other tools: vLLM's `bench serve` and aiperf's records.
 
 vLLM 0.31, benchmarks/serve.py, `--save-result --save-detailed`: times in s, a failed request has TTFT 0 and no gaps.
-aiperf 0.14, profile_export.jsonl: one MetricRecordInfo a line, times in ms and in ns since 1970.
+aiperf 0.13, profile_export.jsonl: one MetricRecordInfo a line, times in ms and in ns since 1970.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

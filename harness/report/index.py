@@ -41,7 +41,7 @@ def _cell(run: RunLine, arm: str) -> str:
 
 def _spark(arm: str, runs: Sequence[RunLine]) -> Spark | None:
     values = [run.p99_ms[arm] for run in reversed(runs) if run.p99_ms and arm in run.p99_ms]
-    if not values:
+    if len(values) < 2:
         return None
     low, high = min(values), max(values)
     span, step = (high - low) or 1.0, (_WIDTH - 2 * _EDGE) / max(1, len(values) - 1)
