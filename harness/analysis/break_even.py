@@ -25,7 +25,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """B* (bytes/s), the line n*(B) where T0 is known (else empty), and the arms' operating points."""
+    """B* (bytes/s), the line n*(B) = R T0 / (1 - B*/B) where T0 is known (else empty), the arms' operating points."""
 
     bstar_bytes_per_s: float
     hit_fixed_s: float | None
@@ -42,12 +42,9 @@ def break_even(run: Run, findings: Sequence[Finding]) -> BreakEven | None:
     bstar = CostModel(rate, size, None, math.inf).bstar_bytes_per_s
     points = tuple(_points(run, findings))
     edges = [bstar * 1.02, *(point.bandwidth_bytes_per_s * 2 for point in points), bstar * 10]
-    line = []
-    for bandwidth in np.geomspace(edges[0], max(edges), _STEPS) if fixed_s is not None else ():
-        tokens = CostModel(rate, size, fixed_s, float(bandwidth)).break_even_tokens
-        if tokens:
-            line.append((float(bandwidth), tokens))
-    return BreakEven(bstar, fixed_s, tuple(line), points)
+    along = np.geomspace(edges[0], max(edges), _STEPS) if fixed_s else ()
+    line = tuple((float(b), rate * (fixed_s or 0.0) / (1 - bstar / float(b))) for b in along)
+    return BreakEven(bstar, fixed_s, line, points)
 
 
 def _points(run: Run, findings: Sequence[Finding]) -> list[OperatingPoint]:

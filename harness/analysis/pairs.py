@@ -13,7 +13,10 @@ from harness.records import Run
 _KEY = ["repeat", "row"]
 METRICS = ("ttft_ms", "ttft_due_ms", "tpot_ms", "e2el_ms", "send_lag_ms", "queue_ms", "load_ms", "recompute_ms")
 """The columns of requests.parquet that can be compared: times, less is better."""
-ATTRIBUTION = ("cached_tokens", "external_cached_tokens", "queue_ms", "load_ms", "recompute_ms")
+ATTRIBUTION = (
+    *("cached_tokens", "external_cached_tokens"),
+    *("queue_ms", "load_wait_ms", "load_ms", "recompute_ms", "delivery_ms", "unexplained_ms"),
+)
 
 
 @dataclass(frozen=True, slots=True)

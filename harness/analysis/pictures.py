@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from harness.analysis.arms import PARTS
 from harness.analysis.measured import OPEN_LOOP_PASS, Group, measured_groups
 from harness.analysis.slices import lookup_outcomes
 from harness.records import Run
@@ -13,17 +14,16 @@ MOST_POINTS = 20_000
 """Points of one picture, all arms together: more would not be told apart, and slow the page down."""
 _MOST_STEPS = 1_000
 _KEPT_WHOLE = 0.99
-_PARTS = ("queue_ms", "load_ms", "recompute_ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Trail:
     """One arm's requests with a TTFT, in order of due time: when due (s from the pass's first), TTFT (ms), and who.
 
-    `lookup` is one of slices.LOOKUPS; `cached_tokens` and the three parts are None where not known. `total` says how
-    many requests had a TTFT: where the trail has fewer points, it has every one above the 99th percentile, and of the
-    others every k-th. `sorted_ttft_ms` with `share` is the distribution of all of them: share[i] of the requests took
-    at most sorted_ttft_ms[i]; of more than 1,000 steps, every k-th is there.
+    `lookup` is one of slices.LOOKUPS; `cached_tokens` is None where not known, and `parts_ms` has what is known.
+    `total` says how many requests had a TTFT: where the trail has fewer points, it has every one above the 99th
+    percentile, and of the others every k-th. `sorted_ttft_ms` with `share` is the distribution of all of them: share[i]
+    of the requests took at most sorted_ttft_ms[i]; of more than 1,000 steps, every k-th is there.
     """
 
     arm: str
@@ -34,7 +34,7 @@ class Trail:
     prompt_tokens: tuple[int, ...]
     cached_tokens: tuple[int | None, ...]
     lookup: tuple[str, ...]
-    parts_ms: tuple[tuple[float | None, float | None, float | None], ...]
+    parts_ms: tuple[dict[str, float], ...]
     total: int
     sorted_ttft_ms: tuple[float, ...]
     share: tuple[float, ...]
@@ -86,7 +86,7 @@ def _trail(arm: str, rows: pd.DataFrame, most: int) -> Trail:
         prompt_tokens=tuple(int(tokens) for tokens in shown["prompt_tokens_planned"]),
         cached_tokens=tuple(None if tokens is None else int(tokens) for tokens in _known(shown["cached_tokens"])),
         lookup=tuple(shown["lookup"]),
-        parts_ms=tuple(zip(*(_known(shown[name]) for name in _PARTS), strict=True)),
+        parts_ms=_parts(shown),
         total=len(rows),
         sorted_ttft_ms=tuple(float(ordered[step]) for step in steps),
         share=tuple(float(step + 1) / len(ordered) for step in steps),
@@ -102,6 +102,12 @@ def _thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
     every = -(-int((~slow).sum()) // left)
     kept: pd.DataFrame = rows[slow | (np.cumsum(~slow) % every == 0)]
     return kept
+
+
+def _parts(rows: pd.DataFrame) -> tuple[dict[str, float], ...]:
+    columns = {part: _known(rows[f"{part}_ms"]) for part in PARTS if f"{part}_ms" in rows}
+    lines = ({part: values[at] for part, values in columns.items()} for at in range(len(rows)))
+    return tuple({part: value for part, value in line.items() if value is not None} for line in lines)
 
 
 def _known(values: "pd.Series[float]") -> list[float | None]:

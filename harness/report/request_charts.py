@@ -58,8 +58,7 @@ def _incident(trail: Trail, ttft_range: Sequence[float], due_range: Sequence[flo
 
 def _told(trail: Trail, place: int) -> list[int | str]:
     cached = trail.cached_tokens[place]
-    parts = zip(("queue", "load", "recompute"), trail.parts_ms[place], strict=True)
-    text = "".join(f"<br>{name} {value:.4g} ms" for name, value in parts if value is not None)
+    text = "".join(f"<br>{name.replace('_', ' ')} {value:.4g} ms" for name, value in trail.parts_ms[place].items())
     return [
         trail.seq[place],
         trail.row[place],

@@ -19,8 +19,11 @@ _SOURCES = {
 }
 _PARTS = {
     "queue_mean": ("queue", "#E69F00", ""),
+    "load_wait_mean": ("wait for other loads", "#56B4E9", "."),
     "load_mean": ("load", "#009E73", "x"),
     "recompute_mean": ("recompute", "#D55E00", "/"),
+    "delivery_mean": ("delivery", "#CC79A7", "-"),
+    "unexplained_mean": ("unexplained", "#999999", "\\"),
 }
 _PATTERN = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.45, "size": 7}
 _MB = 1e6
@@ -91,7 +94,7 @@ def token_bars(sources: Sequence[TokenSources], workload: str) -> go.Figure:
 
 
 def part_bars(findings: Sequence[Finding]) -> go.Figure | None:
-    """Mean time in queue, load and recompute, a bar an arm and pass; None where nobody could tell."""
+    """Mean of each part of TTFT, a bar an arm and pass; None where nobody could tell."""
     told = [finding for finding in findings if finding.name in _PARTS]
     if not told:
         return None
@@ -109,7 +112,7 @@ def part_bars(findings: Sequence[Finding]) -> go.Figure | None:
                 marker={"color": colour, "pattern": {**_PATTERN, "shape": pattern}},
                 hovertemplate="%{y:.4g} ms, mean of %{customdata} requests",
             )
-    figure.update_layout(barmode="stack")
+    figure.update_layout(barmode="relative")
     figure.update_yaxes(title="mean, ms")
     return _legend_on_top(framed(figure, "Parts of TTFT", height=400))
 
