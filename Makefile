@@ -17,12 +17,15 @@ CONFIG ?=
 RESULTS ?= results
 MAX_REGRESSION ?= 5%
 
-.PHONY: help bench nightly selftest test check install install-live install-dev clean
+.PHONY: help bench bench-full nightly selftest test check install install-live install-dev clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 bench: install-live ## the live comparison on this machine, ending with a verdict
+	$(VENV)/bin/kvreplay run configs/laptop.yaml --arm recompute --arm host --arm valkey-1 --arm valkey-4
+
+bench-full: install-live ## and LMCache inside the engine: loads that hold up every step, and loads that do not
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
 
 nightly: install-live ## CONFIG=FILE: run, report, gate against the nights before, keep the night (make's own exit code is 2 for all but 0)

@@ -9,6 +9,7 @@ from harness.analysis.arms import arm_findings
 from harness.analysis.checks import find_caveats
 from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.machine import machine_findings
+from harness.analysis.prediction import prediction_findings
 from harness.analysis.rates import Slo
 from harness.analysis.resample import RESAMPLES
 from harness.analysis.verdict import Verdict, judge
@@ -42,7 +43,7 @@ def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) ->
     A figure that is not finite (a ratio to 0) is no finding; an end of an interval that is not is no interval.
     """
     caveats = find_caveats(run)
-    bare = (*machine_findings(run), *arm_findings(run, resamples, slos))
+    bare = (*machine_findings(run), *arm_findings(run, resamples, slos), *prediction_findings(run))
     findings = tuple(
         replace(
             finding,

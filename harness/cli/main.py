@@ -14,6 +14,7 @@ from harness.cli.plan import plan
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.selftest import selftest
+from harness.cli.simulate import app as simulate
 from harness.cli.trace import app as trace
 from harness.cli.up import down, up
 from harness.errors import HarnessError
@@ -27,6 +28,7 @@ app = typer.Typer(
 for verb in (run, plan, report, compare, gate, nightly, index, export, up, down, selftest, doctor):
     app.command()(verb)
 app.add_typer(trace, name="trace")
+app.add_typer(simulate, name="simulate")
 
 
 def main() -> None:

@@ -26,9 +26,10 @@ def nightly(
     from harness.cli.run import measure  # noqa: PLC0415 - as in gate
     from harness.experiment.gate import EXIT_CODES, HISTORY, gate_nights, write_text  # noqa: PLC0415
     from harness.experiment.index import write_index  # noqa: PLC0415
+    from harness.experiment.prepare import prepare  # noqa: PLC0415
     from harness.report import gate_markdown, junit_xml, render_gate  # noqa: PLC0415
 
-    end = measure(config, out=out, repeats=repeats)
+    end = measure(prepare(config, repeats=repeats), out)
     if end.exit_code:
         write_index(out)
         raise SystemExit(end.exit_code)

@@ -1,12 +1,15 @@
 """What each Valkey instance says of itself: INFO, and FLUSHALL to make it forget."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 import valkey.asyncio as valkey
+from valkey.exceptions import ConnectionError as ValkeyConnectionError
 from valkey.exceptions import ValkeyError
 
 from harness.errors import CollectError
@@ -52,13 +55,37 @@ def parse_info(info: Mapping[str, Any]) -> ValkeyReading:
 
 
 def connect(url: str) -> valkey.Valkey:
-    """A client of the instance at `url` (valkey://, redis:// or LMCache's resp://); connects when first used."""
-    scheme, _, rest = url.partition("://")
-    scheme = scheme.replace("resp", "valkey")
+    """A client of the instance at `url` (valkey://, redis://, LMCache's resp://, or unix://); connects when first used.
+
+    A query names what it needs to enter: `?username_env=`, `password_env=` (variables) and `ca_file=` (TLS). Raises
+    CollectError for a variable that is not set.
+    """
+    address, _, query = url.partition("?")
+    scheme, _, rest = address.partition("://")
+    options = dict(parse_qsl(query))
+    entry: dict[str, Any] = {}
+    for name in ("username", "password"):
+        if variable := options.get(f"{name}_env"):
+            entry[name] = _variable(variable, address)
+    if ca_file := options.get("ca_file"):
+        entry["ssl_ca_certs"] = ca_file
     client: valkey.Valkey = valkey.Valkey.from_url(
-        f"{scheme}://{rest}", socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, protocol=2
+        f"{scheme.replace('resp', 'valkey')}://{rest}",
+        socket_timeout=_TIMEOUT_S,
+        socket_connect_timeout=_TIMEOUT_S,
+        protocol=2,
+        **entry,
     )
     return client
+
+
+def _variable(name: str, address: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise CollectError(
+            f"the environment variable {name} is not set", where=address, remedy=f"export {name}=..., the credential"
+        )
+    return value
 
 
 async def read_valkey(client: valkey.Valkey) -> ValkeyReading | None:
@@ -76,14 +103,19 @@ async def read_valkeys(urls: Sequence[str]) -> tuple[ValkeyReading | None, ...]:
         return tuple(await asyncio.gather(*(read_valkey(client) for client in clients)))
 
 
-async def flush_valkeys(urls: Sequence[str]) -> None:
-    """Empty every instance; returns when the keys are gone. Raises CollectError that names one that does not obey."""
+async def flush_valkeys(urls: Sequence[str], *, absent_ok: bool = False) -> None:
+    """Empty every instance; returns when the keys are gone. Raises CollectError that names one that does not obey.
+
+    With `absent_ok`, one that nobody listens for is passed over: it holds nothing.
+    """
     for url in urls:
         async with connect(url) as client:
             try:
                 await client.flushall()
                 left = await cast("Awaitable[int]", client.dbsize())
             except (ValkeyError, OSError, TimeoutError) as error:
+                if absent_ok and isinstance(error, ValkeyConnectionError):
+                    continue
                 raise CollectError(f"FLUSHALL failed: {error}", where=url, remedy="is this Valkey still up?") from error
         if left:
             raise CollectError(
@@ -91,11 +123,13 @@ async def flush_valkeys(urls: Sequence[str]) -> None:
             )
 
 
-async def until_settled(urls: Sequence[str], *, timeout_s: float, poll_s: float = 0.25) -> None:
+async def until_settled(
+    urls: Sequence[str], *, timeout_s: float, poll_s: float = 0.25, absent_ok: bool = False
+) -> None:
     """Wait until no instance receives data any more: LMCache stores behind the engine's back, after the last answer.
 
     Settled means that between two reads no SET ended and no more came in than our own traffic. Raises CollectError
-    after `timeout_s`, or if an instance does not answer then.
+    after `timeout_s`, or if an instance does not answer then; with `absent_ok`, one that does not answer is settled.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -103,7 +137,11 @@ async def until_settled(urls: Sequence[str], *, timeout_s: float, poll_s: float 
     while True:
         await asyncio.sleep(poll_s)
         now = await read_valkeys(urls)
-        busy = [url for url, old, new in zip(urls, before, now, strict=True) if not _quiet(old, new)]
+        busy = [
+            url
+            for url, old, new in zip(urls, before, now, strict=True)
+            if not _quiet(old, new) and not (absent_ok and new is None)
+        ]
         if not busy:
             return
         if loop.time() >= deadline:

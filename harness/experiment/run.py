@@ -12,7 +12,7 @@ from typing import Any
 
 import uvloop
 
-from harness.client import MonotonicClock
+from harness.client import MonotonicClock, raise_open_files
 from harness.config import Arm
 from harness.errors import HarnessError
 from harness.experiment.arm import run_arm
@@ -22,10 +22,11 @@ from harness.experiment.join import join_loads
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
-from harness.experiment.selftest import raise_open_files, stored_selftest
+from harness.experiment.selftest import stored_selftest
 from harness.experiment.session import RunIdentity, RunPlace
 from harness.experiment.target import require_client
 from harness.records import Caveat
+from harness.stack import Interpreter
 from harness.store import Journal, RunFolder, Status, consolidate
 
 
@@ -72,7 +73,8 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         }
     )
     with Journal(folder.path, run_id) as journal:
-        place = RunPlace(identity, folder, journal, progress, clock)
+        strict = prepared.experiment.on_unproved == "fail"
+        place = RunPlace(identity, folder, journal, progress, clock, fail_unproved=strict)
         run = _Arms(prepared, place)
         try:
             with _signals(run):
@@ -175,6 +177,7 @@ class _Arms:
         return {
             "link_bytes_per_s": None if machine is None else machine.link_bytes_per_s(arm),
             "instances": arm.valkey.instances if arm.valkey else None,
+            "versions": None if arm.python is None else Interpreter.of(arm.python).versions(),
             "rho": rhos[0] if rhos else None,
         }
 

@@ -23,7 +23,7 @@ from harness.report.rows import (
     slice_rows,
     table_rows,
 )
-from harness.report.story_rows import Table, prediction_table, published_table
+from harness.report.story_rows import Table, prediction_table, published_table, simulated_table
 from harness.report.template import render
 
 
@@ -59,6 +59,7 @@ def render_page(summary: Summary, story: Story) -> str:
         lengths=Table(SLICE_HEADERS, tuple(slice_rows(summary, LENGTH)), 3),
         slos=", ".join(f"{slo.metric} within {digits(slo.limit_ms)} ms" for slo in summary.slos),
         published=published_table(story),
+        simulated=simulated_table(summary),
         predictions=prediction_table(story),
         drawn=drawn,
         has_charts=number > 0,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.analysis import Story
+from harness.analysis import Finding, Story, Summary
 from harness.analysis.wording import digits
 from harness.report.rows import Row
 
@@ -47,3 +47,30 @@ def prediction_table(story: Story) -> Table:
         for one in sorted(story.predictions, key=lambda one: (one.workload, one.pass_name))
     ]
     return Table(headers, tuple(rows), 2)
+
+
+def simulated_table(summary: Summary) -> Table:
+    """What was simulated of each arm before it was measured, beside what was measured then."""
+    headers = (
+        *("workload/pass", "arm", "p50 TTFT predicted, ms", "predicted / measured"),
+        *("p99 TTFT predicted, ms", "predicted / measured", "cached tokens predicted", "requests predicted exactly"),
+    )
+    names = (
+        *("predicted_ttft_p50", "predicted_ttft_p50_ratio", "predicted_ttft_p99", "predicted_ttft_p99_ratio"),
+        *("predicted_cached_tokens", "predicted_cached_exactly"),
+    )
+    cells: dict[tuple[str, str], dict[str, Finding]] = {}
+    for finding in summary.findings:
+        if finding.name in names:
+            cells.setdefault((f"{finding.by['workload']}/{finding.by['pass']}", finding.by["arm"]), {})[
+                finding.name
+            ] = finding
+    rows = [Row((*where, *(_plain(found.get(name)) for name in names)), opens=False) for where, found in cells.items()]
+    return Table(headers, tuple(sorted(rows, key=lambda row: row.cells[:1])), 2)
+
+
+def _plain(finding: Finding | None) -> str:
+    if finding is None:
+        return _MISSING
+    value = finding.estimate.value
+    return f"{value:,.0f} of {finding.estimate.n:,}" if finding.unit == "requests" else digits(value)

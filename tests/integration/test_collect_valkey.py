@@ -164,3 +164,21 @@ def test_a_failing_sink_is_not_swallowed(servers: list[ValkeyServer]) -> None:
 
     with pytest.raises(OSError, match="disk full"):
         asyncio.run(run())
+
+
+def test_a_password_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The URL names the variable; one that is not set is an error that names it, and no answer is a gap."""
+    server = ValkeyServer(tmp_path)
+    server.start()
+    try:
+        server.ask("CONFIG", "SET", "requirepass", "secret")
+        url = f"valkey://{server.endpoint}?password_env=KVR_PASSWORD"
+        monkeypatch.setenv("KVR_PASSWORD", "secret")
+        (reading,) = asyncio.run(read_valkeys([url]))
+        assert reading is not None
+        assert asyncio.run(read_valkeys([f"valkey://{server.endpoint}"])) == (None,)
+        monkeypatch.delenv("KVR_PASSWORD")
+        with pytest.raises(CollectError, match="KVR_PASSWORD is not set"):
+            asyncio.run(read_valkeys([url]))
+    finally:
+        server.kill()

@@ -1,5 +1,7 @@
 """report.md."""
 
+import dataclasses
+
 from harness.analysis import summarise, tell
 from harness.records import Run
 from harness.report import render_markdown
@@ -37,3 +39,13 @@ def test_without_caveats() -> None:
     """No caveat is said, not left blank."""
     run = fake_run([])
     assert "## Caveats\n\nNone.\n" in markdown(run)
+
+
+def test_a_prediction_stands_beside_its_measurement() -> None:
+    """What was simulated beforehand has a line an arm; without a simulation there is no such table."""
+    bare = fake_run([FakePass("recompute", [100.0, 200.0, 300.0])])
+    simulated = fake_run([FakePass("recompute", [110.0, 220.0, 330.0])]).requests
+    text = markdown(dataclasses.replace(bare, predictions=simulated))
+    assert "| trace/replay | recompute | 220 | 1.10 |" in text
+    assert "3 of 3" in text
+    assert "simulated beforehand" not in markdown(bare)
