@@ -4,7 +4,12 @@ import sys
 
 import typer
 
+from harness.cli.compare import compare
 from harness.cli.doctor import doctor
+from harness.cli.export import export
+from harness.cli.gate import gate
+from harness.cli.index import index
+from harness.cli.nightly import nightly
 from harness.cli.plan import plan
 from harness.cli.probe import probe
 from harness.cli.report import report
@@ -22,7 +27,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (run, plan, probe, report, timeline, up, down, selftest, doctor):
+for verb in (
+    *(run, plan, probe, report, timeline, compare, gate, nightly, index, export),
+    *(up, down, selftest, doctor),
+):
     app.command()(verb)
 app.add_typer(trace, name="trace")
 app.add_typer(simulate, name="simulate")
