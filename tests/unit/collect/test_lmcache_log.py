@@ -255,8 +255,8 @@ def test_a_load_inside_the_engine_gives_back_what_was_written(
         ),
         (
             (
-                "Reqid: cmpl-x-0-1a2b3c4d, Total tokens 99, Inference Engine computed tokens: 16, LMCache hit tokens: 64, "
-                "but need to load: 48 < min_retrieve 256, skip retrieve but record for save skip"
+                "Reqid: cmpl-x-0-1a2b3c4d, Total tokens 99, Inference Engine computed tokens: 16, LMCache "
+                "hit tokens: 64, but need to load: 48 < min_retrieve 256, skip retrieve but record for save skip"
             ),
             "lookup",
             {"computed_tokens": 16, "hit_tokens": 64, "need_tokens": 48},
