@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.records import SCHEMAS
+from harness.records import SCHEMA_VERSION, SCHEMAS
 from harness.store import open_run
 from tests.live.conftest import CONFIG, Kvreplay, read_json, rows, total
 
@@ -38,7 +38,7 @@ def test_every_file_of_the_contract_is_there(folder: Path, meta: dict[str, Any])
     for name, schema in SCHEMAS.items():
         found = pq.read_schema(folder / f"{name}.parquet")
         assert found.names == schema.names
-        assert found.metadata[b"schema_version"] == b"1"
+        assert found.metadata[b"schema_version"] == str(SCHEMA_VERSION).encode()
     for name in ("summary.json", "report.html", "report.md", "logs/recompute/vllm.log", "logs/valkey-1/link.log"):
         assert (folder / name).exists()
     for name in ("vllm.log", "lmcache.log", "valkey-0.log"):
