@@ -16,6 +16,7 @@ from harness.client import MonotonicClock, raise_open_files
 from harness.config import Arm
 from harness.errors import HarnessError
 from harness.experiment.arm import run_arm
+from harness.experiment.curve import replayed_curves
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.halt import Halt, InterruptedRun
 from harness.experiment.join import join_loads
@@ -84,7 +85,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         expected = journal.counts
     behind = frozenset(arm.name for arm in prepared.experiment.arms if arm.lmcache is not None)
     consolidate(folder.path, expected=expected, join=lambda tables: join_loads(tables, behind))
-    folder.update({}, run.status())
+    folder.update({"capacity_curves": replayed_curves(prepared.workloads)}, run.status())
     return RunEnd(folder.path, tuple(run.failures), run.interrupted)
 
 
