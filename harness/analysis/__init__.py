@@ -1,7 +1,6 @@
 """What a run says, alone and beside another: pure functions from a Run to findings, caveats, verdicts and rulings."""
 
 from harness.analysis.compare import Change, Comparison, PassComparison, compare
-from harness.analysis.contest import Word
 from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.frames import Frames, frames_of
 from harness.analysis.gate import gate_on_baseline
@@ -13,6 +12,7 @@ from harness.analysis.ruling import Check, Gate, Ruling
 from harness.analysis.story import Story, tell
 from harness.analysis.summary import Summary, summarise, to_json
 from harness.analysis.verdict import Verdict
+from harness.model.verdict import Word
 
 __all__ = [
     "METRICS",

@@ -15,15 +15,7 @@ from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.group_checks import UNSTABLE
 from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.roles import recompute_arm, remote_arms
-
-
-class Word(StrEnum):
-    """What to do: turn the remote tier on, keep it off, turn it on only if sharded, or measure again."""
-
-    ON = "on"
-    OFF = "off"
-    ON_WITH_SHARDING = "on_with_sharding"
-    UNDECIDED = "undecided"
+from harness.model.verdict import Word
 
 
 class Standing(StrEnum):

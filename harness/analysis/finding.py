@@ -3,23 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.model.estimate import Estimate
 from harness.records import Caveat
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """`value`, its 95 % interval (`low`, `high`; both None where none can be told), how many values it is of, how."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-    method: str
+__all__ = ["Estimate", "Finding", "ScopedCaveat"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reported number. `by` says of what: keys out of arm, workload, pass. docs/method.md defines each `name`."""
+    """One reported number. `by` says of what: keys out of arm, workload, pass.
+
+    A score also has kind and tokens. docs/method.md defines each `name`.
+    """
 
     name: str
     unit: str

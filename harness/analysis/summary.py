@@ -7,11 +7,13 @@ from typing import Any
 
 from harness.analysis.arms import arm_findings
 from harness.analysis.checks import find_caveats
+from harness.analysis.explained import explained_caveats, explained_findings
 from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.machine import machine_findings
 from harness.analysis.prediction import prediction_findings
 from harness.analysis.rates import Slo
 from harness.analysis.resample import RESAMPLES
+from harness.analysis.score import score_findings
 from harness.analysis.verdict import Verdict, judge
 from harness.records import Caveat, Run
 
@@ -40,10 +42,16 @@ class Summary:
 def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) -> Summary:
     """The findings of `run`, each with the caveats that concern it, and the verdict. Same run, same summary.
 
-    A figure that is not finite (a ratio to 0) is no finding; an end of an interval that is not is no interval.
+    What is no number is no finding; a prediction may be infinite (null in JSON), an end of an interval may not.
     """
-    caveats = find_caveats(run)
-    bare = (*machine_findings(run), *arm_findings(run, resamples, slos), *prediction_findings(run))
+    caveats = (*find_caveats(run), *explained_caveats(run))
+    bare = (
+        *machine_findings(run),
+        *arm_findings(run, resamples, slos),
+        *explained_findings(run),
+        *prediction_findings(run),
+        *score_findings(run, resamples),
+    )
     findings = tuple(
         replace(
             finding,
@@ -51,7 +59,7 @@ def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) ->
             caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))),
         )
         for finding in bare
-        if math.isfinite(finding.estimate.value)
+        if not math.isnan(finding.estimate.value)
     )
     verdict = judge(findings, caveats, run.meta)
     return Summary(_facts(run), findings, caveats, verdict, run.meta.get("selftest"), tuple(slos))
@@ -76,7 +84,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "unit": finding.unit,
         "by": dict(finding.by),
-        "value": estimate.value,
+        "value": estimate.value if math.isfinite(estimate.value) else None,
         "low": estimate.low,
         "high": estimate.high,
         "n": estimate.n,

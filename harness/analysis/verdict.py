@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.analysis.contest import Contest, Side, Standing, Word, find_contest, shown, standing, word
+from harness.analysis.contest import Contest, Side, Standing, find_contest, shown, standing, word
 from harness.analysis.finding import Finding, ScopedCaveat
 from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.wording import count, digits, rate, times_ms
+from harness.model.verdict import Word
 
 _ADVICE = {
     Standing.BETTER: "turn it on",
@@ -17,11 +18,23 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """One of the three questions that decide, and what the numbers say to it."""
+
+    question: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """`word` is what to do, `sentence` says why. docs/method.md has the rule."""
+    """`word` is what to do, `sentence` says why. docs/method.md has the rule.
+
+    `answers` are there where a cost model gave them (analysis/forecast.py); a measured run's sentence has its numbers.
+    """
 
     word: Word
     sentence: str
+    answers: tuple[Answer, ...] = ()
 
 
 def judge(findings: Sequence[Finding], caveats: Sequence[ScopedCaveat], meta: Mapping[str, Any]) -> Verdict:

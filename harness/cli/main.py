@@ -11,10 +11,12 @@ from harness.cli.gate import gate
 from harness.cli.index import index
 from harness.cli.nightly import nightly
 from harness.cli.plan import plan
+from harness.cli.probe import probe
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.selftest import selftest
 from harness.cli.simulate import app as simulate
+from harness.cli.timeline import timeline
 from harness.cli.trace import app as trace
 from harness.cli.up import down, up
 from harness.errors import HarnessError
@@ -25,7 +27,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (run, plan, report, compare, gate, nightly, index, export, up, down, selftest, doctor):
+VERBS = (
+    *(run, plan, probe, report, compare, gate, nightly, index, export, timeline),
+    *(up, down, selftest, doctor),
+)
+for verb in VERBS:
     app.command()(verb)
 app.add_typer(trace, name="trace")
 app.add_typer(simulate, name="simulate")

@@ -24,7 +24,9 @@ def plan(
 
 def _text(document: dict[str, Any]) -> str:
     lines = [f"experiment {document['experiment']}: {document['cells']} cells (arm x workload x repeat)", ""]
-    lines += [f"model {document['model']['path']}, s = {document['model']['kv_bytes']} bytes of KV a token"]
+    model = document["model"]
+    of_rank = f" ({model['kv_bytes_per_rank']} on each rank)" if model["kv_bytes_per_rank"] != model["kv_bytes"] else ""
+    lines += [f"model {model['path']}, s = {model['kv_bytes']} bytes of KV a token{of_rank}"]
     lines += [document["machine"], ""]
     for workload in document["workloads"]:
         lines.append(f"workload {workload['name']}")

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -14,7 +14,7 @@ from valkey.exceptions import ValkeyError
 
 from harness.errors import CollectError
 
-_SECTIONS = ("commandstats", "stats", "keyspace", "memory")
+_SECTIONS = ("clients", "commandstats", "cpu", "keyspace", "latencystats", "memory", "stats")
 _TIMEOUT_S = 2.0
 _OWN_TRAFFIC_BYTES = 4096
 """More than a connection and one INFO of ours send to an instance between two reads."""
@@ -26,6 +26,9 @@ class ValkeyReading:
 
     `get_calls` are GETs only, so none of our own commands is in it. `bytes_out` and `bytes_in` are the instance's whole
     network traffic: each reading of ours adds its INFO reply, a few kilobytes out and some hundred bytes in.
+    The others are None where the instance does not say: time spent in commands, the CPU time of the process, hits and
+    misses of keys, connections, the 99th percentile of the time of a GET since the start, and how many commands are in
+    the slow log.
     """
 
     get_calls: int
@@ -35,6 +38,17 @@ class ValkeyReading:
     keys: int
     used_memory_bytes: int
     evicted_keys: int
+    exists_calls: int | None = None
+    get_usec: int | None = None
+    set_usec: int | None = None
+    cpu_s: float | None = None
+    keyspace_hits: int | None = None
+    keyspace_misses: int | None = None
+    expired_keys: int | None = None
+    connected_clients: int | None = None
+    rejected_connections: int | None = None
+    get_p99_usec: float | None = None
+    slowlog_entries: int | None = None
 
 
 def parse_info(info: Mapping[str, Any]) -> ValkeyReading:
@@ -51,6 +65,16 @@ def parse_info(info: Mapping[str, Any]) -> ValkeyReading:
         keys=sum(int(database["keys"]) for database in databases),
         used_memory_bytes=int(info["used_memory"]),
         evicted_keys=int(info["evicted_keys"]),
+        exists_calls=_calls(info, "exists"),
+        get_usec=_stat(info, "get", "usec"),
+        set_usec=_stat(info, "set", "usec"),
+        cpu_s=_cpu_s(info),
+        keyspace_hits=_whole(info, "keyspace_hits"),
+        keyspace_misses=_whole(info, "keyspace_misses"),
+        expired_keys=_whole(info, "expired_keys"),
+        connected_clients=_whole(info, "connected_clients"),
+        rejected_connections=_whole(info, "rejected_connections"),
+        get_p99_usec=_p99_usec(info, "get"),
     )
 
 
@@ -91,7 +115,8 @@ def _variable(name: str, address: str) -> str:
 async def read_valkey(client: valkey.Valkey) -> ValkeyReading | None:
     """What one instance says; None if it does not answer within two seconds: a gap, not a zero."""
     try:
-        return parse_info(await client.info(*cast("Any", _SECTIONS)))
+        reading = parse_info(await client.info(*cast("Any", _SECTIONS)))
+        return replace(reading, slowlog_entries=int(await cast("Awaitable[int]", client.slowlog_len())))
     except (ValkeyError, OSError, TimeoutError, KeyError):
         return None
 
@@ -163,5 +188,24 @@ def _quiet(before: ValkeyReading | None, now: ValkeyReading | None) -> bool:
 
 
 def _calls(info: Mapping[str, Any], command: str) -> int:
+    return _stat(info, command, "calls")
+
+
+def _stat(info: Mapping[str, Any], command: str, name: str) -> int:
     stats = info.get(f"cmdstat_{command}")
-    return int(stats["calls"]) if isinstance(stats, Mapping) else 0
+    return int(stats[name]) if isinstance(stats, Mapping) else 0
+
+
+def _whole(info: Mapping[str, Any], name: str) -> int | None:
+    return int(info[name]) if name in info else None
+
+
+def _cpu_s(info: Mapping[str, Any]) -> float | None:
+    """All threads of the process, I/O threads included."""
+    parts = [info.get("used_cpu_user"), info.get("used_cpu_sys")]
+    return None if None in parts else sum(float(part) for part in parts if part is not None)
+
+
+def _p99_usec(info: Mapping[str, Any], command: str) -> float | None:
+    percentiles = info.get(f"latency_percentiles_usec_{command}")
+    return float(percentiles["p99"]) if isinstance(percentiles, Mapping) and "p99" in percentiles else None

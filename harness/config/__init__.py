@@ -2,7 +2,7 @@
 
 from harness.config.client import Client
 from harness.config.experiment import Arm, Attach, Engine, Experiment, LMCache
-from harness.config.load import load_experiment
+from harness.config.load import experiment_from, load_experiment
 from harness.config.simulation import Published, SimulatedArm, Simulation
 from harness.config.units import Bandwidth
 from harness.config.valkey import Link, Valkey
@@ -27,5 +27,6 @@ __all__ = [
     "Valkey",
     "Window",
     "Workload",
+    "experiment_from",
     "load_experiment",
 ]

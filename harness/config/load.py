@@ -1,6 +1,6 @@
 """From a YAML file to an Experiment; an error names the file, the line and the path of the value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,15 @@ def load_experiment(path: Path, settings: Mapping[str, str] | None = None) -> Ex
     if not isinstance(document, dict):
         raise ConfigError("the config is empty or not a mapping", where=str(path), remedy="see configs/laptop.yaml")
     apply_settings(document, settings or {})
+    return _validated(document, lambda location: f"{path}:{_line_of(root, location)}")
+
+
+def experiment_from(document: Mapping[str, Any], where: str) -> Experiment:
+    """The experiment of a document that is in no file. Raises ConfigError as `load_experiment` does, with `where`."""
+    return _validated(document, lambda _: where)
+
+
+def _validated(document: Mapping[str, Any], place: Callable[[Sequence[str | int]], str]) -> Experiment:
     try:
         return Experiment.model_validate(document)
     except ValidationError as error:
@@ -38,7 +47,7 @@ def load_experiment(path: Path, settings: Mapping[str, str] | None = None) -> Ex
         location = tuple(part for part in first["loc"] if not _is_branch_label(part))
         raise ConfigError(
             f"{_dotted(location) or 'config'}: {_message(first)}",
-            where=f"{path}:{_line_of(root, location)}",
+            where=place(location),
             remedy=_remedy(first["type"], location),
         ) from error
 

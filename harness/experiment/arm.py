@@ -8,12 +8,11 @@ from pathlib import Path
 import httpx
 
 from harness.client import Carriage, connected
-from harness.collect.lmcache_log import KeyLayout, parse_log
 from harness.collect.sampler import Sampler, Targets, sampling
 from harness.config import Arm
-from harness.errors import CollectError
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
+from harness.experiment.log_reading import reading_log
 from harness.experiment.machine import Machine
 from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
@@ -22,9 +21,9 @@ from harness.experiment.target import target_of
 from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
-from harness.stack import Interpreter, Ports, Process, RunningStack, attached, draw, free_ports, started
+from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, started
 
-_SAMPLE_EVERY_S = 1.0  # a scrape costs the engine's API server some 20 ms of its core
+_SAMPLE_EVERY_S = 0.5
 
 
 @contextlib.asynccontextmanager
@@ -61,30 +60,7 @@ async def run_arm(
 
     Raises the halt's cause, or StackError, with everything measured so far in the journal and nothing left running.
     """
-    logs = place.folder.logs(arm.name).absolute()
-    index = prepared.experiment.arms.index(arm)
-    async with contextlib.AsyncExitStack() as exits:
-        starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))
-        stack = await halt.guard(starting)
-        http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
-        target = target_of(prepared.experiment.client, (stack.url, *stack.more_urls))
-        transport = await exits.enter_async_context(connected(target, place.clock))
-        carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
-        workers = prepared.experiment.client.workers
-        session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
-        await exits.enter_async_context(_deaths_trip(session))
-        if stack.more_urls:
-            text = f"{arm.name}: of {1 + len(stack.more_urls)} servers only {stack.url} was asked for its counters"
-            place.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
-        exits.callback(_read_log, prepared, session)
-        samples = sampling(
-            _targets(stack),
-            session.samples.extend,
-            now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
-            interval_s=_SAMPLE_EVERY_S,
-        )
-        exits.callback(session.keep_samples)
-        exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
+    async with arm_session(prepared, arm, place, halt, machine) as session:
         place.progress.say("warming up")
         warm = await warm_up(session, prepared.workloads)
         if probe and prepared.model.kv_bytes is not None:
@@ -108,6 +84,41 @@ async def run_arm(
                     await session.measure(part, workload.name, repeat, hits)
         place.progress.say(f"stopping {arm.name}")
     return machine
+
+
+@contextlib.asynccontextmanager
+async def arm_session(
+    prepared: Prepared, arm: Arm, place: RunPlace, halt: Halt, machine: Machine | None
+) -> AsyncIterator[ArmSession]:
+    """The arm's stack, sampled, and a session to send to it; its log goes into the journal when the block ends.
+
+    Raises the halt's cause, or StackError, with nothing left running.
+    """
+    logs = place.folder.logs(arm.name).absolute()
+    index = prepared.experiment.arms.index(arm)
+    async with contextlib.AsyncExitStack() as exits:
+        starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))
+        stack = await halt.guard(starting)
+        http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
+        target = target_of(prepared.experiment.client, (stack.url, *stack.more_urls))
+        transport = await exits.enter_async_context(connected(target, place.clock))
+        carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
+        workers = prepared.experiment.client.workers
+        session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
+        await exits.enter_async_context(_deaths_trip(session))
+        if stack.more_urls:
+            text = f"{arm.name}: of {1 + len(stack.more_urls)} servers only {stack.url} was asked for its counters"
+            place.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
+        exits.enter_context(reading_log(prepared, session))
+        samples = sampling(
+            _targets(stack),
+            session.samples.extend,
+            now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
+            interval_s=_SAMPLE_EVERY_S,
+        )
+        exits.callback(session.keep_samples)
+        exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
+        yield session
 
 
 @contextlib.asynccontextmanager
@@ -151,40 +162,5 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
 def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
     """Say which servers did not answer a scrape."""
     for instance, count in sampler.gaps.items():
-        text = f"{session.arm.name}: {count} samples of {instance} are missing: it did not answer in time"
+        text = f"{session.arm.name}: {count} samples of {instance} are missing: {sampler.reasons[instance]}"
         session.place.caveats.append(Caveat("sampling_gaps", text))
-
-
-def _read_log(prepared: Prepared, session: ArmSession) -> None:
-    """Put what LMCache's log says into the journal; one that cannot be read is a caveat and costs nothing measured."""
-    log, lmcache = session.stack.lmcache_log, session.arm.lmcache
-    if log is None or lmcache is None:
-        return
-    ranks = prepared.experiment.engine.tensor_parallel
-    kv_bytes = prepared.model.kv_bytes
-    per_key = None if kv_bytes is None else kv_bytes * lmcache.chunk_size // ranks
-    ours = bool(session.stack.processes)  # of an attached server the version is not known, only its lines are
-    follower = session.stack.follower
-    if follower is not None and follower.returncode is not None:
-        text = (
-            f"{session.arm.name}: the command that prints LMCache's log ended early, with status {follower.returncode}"
-        )
-        session.place.caveats.append(Caveat("lmcache_log", text, "loads may be missing: see the end of the log"))
-    try:
-        with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-            events = parse_log(
-                lines,
-                arm=session.arm.name,
-                repeat=0,
-                instance="lmcache",
-                file=log.name,
-                version=Interpreter.of(session.arm.python).versions().get("lmcache", "") if ours else "unknown",
-                layout=KeyLayout(lmcache.chunk_size, ranks, per_key),
-                require_known=ours,
-            )
-    except (CollectError, OSError) as error:
-        text = f"{session.arm.name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
-        session.place.caveats.append(Caveat("lmcache_log", text, "the log is whole in the run folder"))
-        return
-    session.place.journal.extend(events)
-    session.place.journal.flush()

@@ -33,15 +33,15 @@ async def make_cold(
         _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
         return
     await session.idle()
-    await _empty_engine(session)
-    await _empty_l1(session)
+    await empty_engine(session)
+    await empty_l1(session)
     await flush_valkeys(session.stack.valkey_urls, absent_ok=session.may_lose_valkeys)
     cached = await _cached_tokens(session, known, workload, repeat)
     detail = f"a prompt that was cached before the reset: {_count(cached)}"
     remedy = "see the logs of the arm: a cache was not emptied"
     _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
     await session.idle()
-    await _empty_engine(session)
+    await empty_engine(session)
 
 
 async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule_tokens: int, repeat: int) -> None:
@@ -52,29 +52,29 @@ async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule
     """
     assert plan.prewarm is not None  # noqa: S101 - the caller looked
     state, lmcache = workload.starts, session.arm.lmcache
-    keys_before = await _keys(session)
+    keys_before = await stored_keys(session)
     await session.send(plan.prewarm, plan.workload, repeat)
     await session.idle()
     last = plan.prewarm.requests[-1]
     ours, keeps_l1 = bool(session.stack.processes), lmcache is not None and lmcache.store_policy == "default"
     if ours and state != "warm-all":
-        await _empty_engine(session)
+        await empty_engine(session)
         if state == "warm-l2" or not keeps_l1:
-            await _empty_l1(session)
+            await empty_l1(session)
     cached = await _cached_tokens(session, last, plan.workload, repeat)
     held = state == "warm-all" or (lmcache is not None and (session.arm.valkey is not None or state == "warm"))
     expected = (len(last.tokens) - 1) // granule_tokens * granule_tokens if held else 0
     enough = cached is not None and (cached >= expected if state == "warm-all" else cached == expected)
-    keys = await _keys(session)
+    keys = await stored_keys(session)
     stored = "" if keys is None or keys_before is None else f", {keys - keys_before} keys stored in Valkey"
     detail = f"a prewarmed prompt: {_count(cached)} of {expected} expected{stored}"
     remedy = "see LMCache's log; is the chunk larger than what prompts share, or a cache too small for all of them?"
     _note(session, plan.workload, repeat, kind=state, proved=enough, detail=detail, remedy=remedy)
     await session.idle()
     if ours and state != "warm-all":
-        await _empty_engine(session)
+        await empty_engine(session)
         if state == "warm-l2":
-            await _empty_l1(session)
+            await empty_l1(session)
 
 
 def _may_empty(session: ArmSession) -> bool:
@@ -115,8 +115,8 @@ async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: s
     return None if hits[0] is None else hits[0] + (hits[1] or 0)
 
 
-async def _empty_engine(session: ArmSession) -> None:
-    """vLLM's own prefix cache: refused while blocks are held, so asked until it is done."""
+async def empty_engine(session: ArmSession) -> None:
+    """vLLM's own prefix cache: refused while blocks are held, so asked until it is done. Raises StackError."""
     url = f"{session.stack.url}/reset_prefix_cache"
     for _ in range(_RESET_TRIES):
         if (await _post(session, url)).json().get("success"):
@@ -125,7 +125,8 @@ async def _empty_engine(session: ArmSession) -> None:
     raise StackError("vLLM does not empty its prefix cache: blocks are still held", where=url, remedy="see vLLM's log")
 
 
-async def _empty_l1(session: ArmSession) -> None:
+async def empty_l1(session: ArmSession) -> None:
+    """LMCache's host tier, if there is one. Raises StackError when it refuses."""
     if session.stack.lmcache_url is not None:
         await _post(session, f"{session.stack.lmcache_url}/cache/clear")
 
@@ -139,7 +140,8 @@ async def _post(session: ArmSession, url: str) -> httpx.Response:
     return response
 
 
-async def _keys(session: ArmSession) -> int | None:
+async def stored_keys(session: ArmSession) -> int | None:
+    """Keys in all Valkeys of the arm together; None without one, or where one does not answer."""
     readings = await read_valkeys(session.stack.valkey_urls)
     if not readings or any(reading is None for reading in readings):
         return None

@@ -19,7 +19,7 @@ def describe_experiment(prepared: Prepared, prefill_tokens_per_s: float | None) 
     return {
         "experiment": experiment.experiment,
         "cells": len(prepared.arms) * len(experiment.workloads) * experiment.repeats,
-        "model": {"path": model.path, "kv_bytes": model.kv_bytes},
+        "model": {"path": model.path, "kv_bytes": model.kv_bytes, "kv_bytes_per_rank": model.kv_bytes_per_rank},
         "machine": _machine(prepared, machine),
         "workloads": [_workload(prepared, workload, machine) for workload in experiment.workloads],
         "arms": [_arm(prepared, arm, machine) for arm in prepared.arms],

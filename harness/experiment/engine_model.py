@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from harness.config import Engine
 from harness.errors import ConfigError
-from harness.model.kv_bytes import kv_bytes_per_token
+from harness.model import Ranks, kv_bytes
 from harness.stack.tiny_model import FIRST_TOKEN, PRESETS, make_tiny_model
 
 _ANY_VOCABULARY = (1_000, 30_000)  # inside every vocabulary in use, outside its special tokens
@@ -17,7 +18,10 @@ _ANY_VOCABULARY = (1_000, 30_000)  # inside every vocabulary in use, outside its
 
 @dataclass(frozen=True, slots=True)
 class EngineModel:
-    """`path` is what vLLM is given; `kv_bytes` and `weight_bytes` are None where only a hub or a server knows them."""
+    """`path` is what vLLM is given; `kv_bytes` and `weight_bytes` are None where only a hub or a server knows them.
+
+    `kv_bytes` is one copy of a token's KV, `kv_bytes_per_rank` what one rank holds of it (None: not known).
+    """
 
     path: str
     kv_bytes: int | None
@@ -25,6 +29,7 @@ class EngineModel:
     max_positions: int | None
     vocab_low: int
     vocab_high: int
+    kv_bytes_per_rank: int | None = None
 
 
 def cache_dir() -> Path:
@@ -35,10 +40,11 @@ def cache_dir() -> Path:
 def resolve_model(engine: Engine) -> EngineModel:
     """The model of a config; a preset is made on the spot. Raises ConfigError for a folder that holds none."""
     if engine.model in PRESETS:
-        return _from_folder(make_tiny_model(engine.model, cache_dir() / "models"), low=FIRST_TOKEN)
+        folder = make_tiny_model(engine.model, cache_dir() / "models")
+        return _from_folder(folder, FIRST_TOKEN, engine)
     folder = Path(engine.model).expanduser()
     if folder.is_dir():
-        return _from_folder(folder, low=None)
+        return _from_folder(folder, None, engine)
     if engine.backend == "vllm-cpu" or engine.model.startswith((".", "/", "~")):
         raise ConfigError(
             f"engine.model: no preset and no folder is called {engine.model!r}",
@@ -48,7 +54,7 @@ def resolve_model(engine: Engine) -> EngineModel:
     return EngineModel(engine.model, None, None, None, *_ANY_VOCABULARY)
 
 
-def _from_folder(folder: Path, low: int | None) -> EngineModel:
+def _from_folder(folder: Path, low: int | None, engine: Engine) -> EngineModel:
     path = folder / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text())
@@ -59,14 +65,36 @@ def _from_folder(folder: Path, low: int | None) -> EngineModel:
     text: dict[str, Any] = config.get("text_config") or config
     vocabulary = int(text["vocab_size"])
     first, last = (low, vocabulary) if low is not None else _widest_plain_range(folder, vocabulary)
+    size = kv_bytes(config, cache_dtype=_option(engine, "--kv-cache-dtype") or "auto", ranks=_ranks(engine))
     return EngineModel(
         path=str(folder),
-        kv_bytes=kv_bytes_per_token(config),
+        kv_bytes=size.per_token,
+        kv_bytes_per_rank=math.ceil(size.per_rank),
         weight_bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
         max_positions=text.get("max_position_embeddings"),
         vocab_low=first,
         vocab_high=last,
     )
+
+
+def _ranks(engine: Engine) -> Ranks:
+    """How the engine is split. Raises ConfigError for a decode context parallel size that is none."""
+    given = _option(engine, "--decode-context-parallel-size") or "1"
+    if not given.isdecimal():
+        raise ConfigError(
+            f"--decode-context-parallel-size is {given!r}", where="engine.extra_args", remedy="a whole number"
+        )
+    return Ranks(engine.tensor_parallel, int(given), engine.prefill_context_parallel)
+
+
+def _option(engine: Engine, name: str) -> str | None:
+    """The value of a vLLM option in extra_args, written with a space or with =; None without it."""
+    value = None
+    for position, argument in enumerate(engine.extra_args):
+        key, equals, rest = argument.partition("=")
+        if key == name:
+            value = rest if equals else "".join(engine.extra_args[position + 1 : position + 2])
+    return value
 
 
 def _widest_plain_range(folder: Path, vocabulary: int) -> tuple[int, int]:

@@ -66,6 +66,14 @@ def prepare(
     if workers is not None:
         client = experiment.client.model_copy(update={"workers": workers})
         experiment = experiment.model_copy(update={"client": client})
+    return prepare_experiment(experiment, chosen, path)
+
+
+def prepare_experiment(experiment: Experiment, chosen: tuple[Arm, ...], path: Path) -> Prepared:
+    """Check an experiment that is already read, of which the arms `chosen` are to run; `path` says where it is from.
+
+    Raises ConfigError or TraceError; nothing has been started then.
+    """
     model = resolve_model(experiment.engine)
     if needs_probe(experiment, chosen) and (model.kv_bytes or experiment.simulation.kv_bytes_per_token) is None:
         raise ConfigError(

@@ -16,10 +16,9 @@ from harness.client import MonotonicClock, raise_open_files
 from harness.config import Arm
 from harness.errors import HarnessError
 from harness.experiment.arm import run_arm
-from harness.experiment.curve import replayed_curves
+from harness.experiment.arm_log import ArmLog
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.halt import Halt, InterruptedRun
-from harness.experiment.join import join_loads
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
@@ -83,9 +82,18 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         finally:
             folder.update(run.facts())
         expected = journal.counts
-    behind = frozenset(arm.name for arm in prepared.experiment.arms if arm.lmcache is not None)
-    consolidate(folder.path, expected=expected, join=lambda tables: join_loads(tables, behind))
-    folder.update({"capacity_curves": replayed_curves(prepared.workloads)}, run.status())
+    # pandas and numba take seconds to import: the run waits for them only now that nothing is measured any more
+    from harness.experiment.curve import replayed_curves  # noqa: PLC0415
+    from harness.experiment.join import join_servers  # noqa: PLC0415
+
+    logs = {arm.name: ArmLog(was_read=False) for arm in prepared.experiment.arms if arm.lmcache is not None}
+    consolidate(
+        folder.path,
+        expected=expected,
+        join=lambda tables: join_servers(tables, logs | place.logs, place.caveats.append),
+    )
+    curves = {"capacity_curves": replayed_curves(prepared.workloads)}
+    folder.update({**run.facts(), **curves}, run.status())
     return RunEnd(folder.path, tuple(run.failures), run.interrupted)
 
 

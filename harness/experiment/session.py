@@ -14,6 +14,7 @@ from harness.client.replay import Watch
 from harness.collect.valkey_info import read_valkeys, until_settled
 from harness.collect.vllm_metrics import until_idle
 from harness.config import Arm
+from harness.experiment.arm_log import ArmLog
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
 from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
@@ -41,8 +42,8 @@ class RunIdentity:
 class RunPlace:
     """Where the records and logs of a run go, and who is told.
 
-    `planned` (requests by arm/workload/pass/repeat), `proofs` and `caveats` fill up as it runs. `fail_unproved`: an arm
-    whose caches are not shown to be in the state wanted fails.
+    `planned` (requests by arm/workload/pass/repeat), `proofs`, `caveats` and `logs` (LMCache's, by arm) fill up as it
+    runs. `fail_unproved`: an arm whose caches are not shown to be in the state wanted fails.
     """
 
     identity: RunIdentity
@@ -53,6 +54,7 @@ class RunPlace:
     planned: dict[str, int] = field(default_factory=dict)
     proofs: list[dict[str, Any]] = field(default_factory=list)
     caveats: list[Caveat] = field(default_factory=list)
+    logs: dict[str, ArmLog] = field(default_factory=dict)
     fail_unproved: bool = True
 
 
@@ -160,9 +162,12 @@ class ArmSession:
             self.place.journal.append(self.samples.popleft())
         self.place.journal.flush()
 
-    async def idle(self) -> PassCounters:
-        """Wait until nothing runs and no store is on its way any more; the counters then."""
-        counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=_IDLE_S))
+    async def idle(self, timeout_s: float = _IDLE_S) -> PassCounters:
+        """Wait until nothing runs and no store is on its way any more; the counters then.
+
+        Raises CollectError if the engine is not idle within `timeout_s`.
+        """
+        counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=timeout_s))
         if not self.stack.valkey_urls:
             return counters
         if self.owns_valkeys:  # another's may never be quiet: others use it

@@ -1,13 +1,31 @@
 """When does loading KV from a remote tier beat computing it again?
 
 The model of arXiv 2610.21500: a hit of n tokens costs T0 + n s / B seconds, recomputing them n / R. Whatever T0 is, the
-hit can only win where B is above B* = s R, in which n cancels.
+hit can only win where B is above B* = s R, in which n cancels. Attention is quadratic, so R falls with n: where a
+measurement shows it, recomputing costs c + n / R + q n^2, of which the paper's is the case c = q = 0.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from harness.errors import ConfigError
+
+
+class Reach(StrEnum):
+    """For which prompts a hit is faster: all, none, or those over a length."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """n*: `tokens` is the length above which every hit is faster; 0 if all are, infinite if none is."""
+
+    reach: Reach
+    tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,29 +33,38 @@ class CostModel:
     """R (prompt tokens prefilled a second), s (KV bytes a token), T0 (s, fixed cost of a hit) and B (bytes a second).
 
     `hit_fixed_s` is None where T0 was not measured; what needs it then raises ConfigError. `bandwidth_bytes_per_s` is
-    what the whole remote tier delivers to one prompt, `math.inf` for the best case. Raises ConfigError on a value that
-    no machine has: not above zero, or (T0) below zero.
+    what the whole remote tier delivers to one prompt, `math.inf` for the best case. `prefill_fixed_s` (c) and
+    `prefill_s_per_token2` (q) are above zero only where they were measured; R is then that of short prompts. Raises
+    ConfigError on a value that no machine has: R, s or B not above zero, a time below zero, NaN.
     """
 
     prefill_tokens_per_s: float
     kv_bytes_per_token: float
     hit_fixed_s: float | None
     bandwidth_bytes_per_s: float
+    prefill_fixed_s: float = 0.0
+    prefill_s_per_token2: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("prefill_tokens_per_s", "kv_bytes_per_token", "bandwidth_bytes_per_s"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "above zero")
         _require(math.isfinite(self.prefill_tokens_per_s * self.kv_bytes_per_token), "R s", "infinite", "finite")
-        _require(self.hit_fixed_s is None or self.hit_fixed_s >= 0, "hit_fixed_s", self.hit_fixed_s, "zero or above")
+        for name in ("hit_fixed_s", "prefill_fixed_s", "prefill_s_per_token2"):
+            value = getattr(self, name)
+            _require(value is None or 0 <= value < math.inf, name, value, "zero or above")
 
     @property
     def bstar_bytes_per_s(self) -> float:
-        """B* = s R: at a lower bandwidth no hit, however long, is faster than recomputing it."""
+        """B* = s R: at a lower bandwidth no hit, however long, is faster than recomputing it (where c = q = 0)."""
         return self.kv_bytes_per_token * self.prefill_tokens_per_s
 
+    def bstar_at(self, tokens: float) -> float:
+        """B* at a prompt length: s n / (time to recompute n tokens), the bandwidth at which T0 = 0 would break even."""
+        return self.kv_bytes_per_token * tokens / self.recompute_s(tokens)
+
     def recompute_s(self, tokens: float) -> float:
-        """Seconds to prefill `tokens` tokens: n / R."""
-        return tokens / self.prefill_tokens_per_s
+        """Seconds to prefill `tokens` tokens: c + n / R + q n^2."""
+        return self.prefill_fixed_s + tokens / self.prefill_tokens_per_s + self.prefill_s_per_token2 * tokens**2
 
     def transfer_s(self, tokens: float) -> float:
         """Seconds in which the KV of `tokens` tokens arrives: n s / B."""
@@ -48,27 +75,47 @@ class CostModel:
         return self._t0() + self.transfer_s(tokens)
 
     @property
-    def break_even_tokens(self) -> float | None:
-        """The prompt length from which a hit is faster: R T0 / (1 - B*/B), or None: never, since B is not above B*.
+    def break_even(self) -> BreakEven:
+        """n*, the length above which every hit is faster: R T0 / (1 - B*/B), never if B is not above B*.
 
-        Raises ConfigError if T0 was not measured and B is above B*.
+        With c and q it is the largest root of q n^2 + (1/R - s/B) n + c - T0 = 0. Raises ConfigError if T0 was not
+        measured and the answer depends on it.
         """
-        if self.bandwidth_bytes_per_s <= self.bstar_bytes_per_s:
-            return None
-        return self.prefill_tokens_per_s * self._t0() / (1 - self.bstar_bytes_per_s / self.bandwidth_bytes_per_s)
+        square = self.prefill_s_per_token2
+        slope = 1 / self.prefill_tokens_per_s - self.kv_bytes_per_token / self.bandwidth_bytes_per_s
+        if square == 0 and slope <= 0 and self.prefill_fixed_s == 0:
+            return BreakEven(Reach.NEVER, math.inf)
+        ahead = self.prefill_fixed_s - self._t0()
+        if square == 0 and slope <= 0:
+            return BreakEven(Reach.NEVER, math.inf)
+        if square == 0:
+            tokens = -ahead / slope
+        else:
+            root = slope**2 - 4 * square * ahead
+            tokens = -1.0 if root < 0 else _largest_root(square, slope, ahead, root)
+        return BreakEven(Reach.OVER, tokens) if tokens > 0 else BreakEven(Reach.ALWAYS, 0.0)
+
+    def bandwidth_needed(self, tokens: float) -> float:
+        """Bytes a second at which a hit of `tokens` tokens takes as long as recomputing them; infinite: never."""
+        left_s = self.recompute_s(tokens) - self._t0()
+        return tokens * self.kv_bytes_per_token / left_s if left_s > 0 else math.inf
 
     def rho(self, requests_per_s: float, hit_tokens: float) -> float:
         """Load of the remote tier, lambda n s / B: at 1 and above its queue grows for as long as requests come."""
         return requests_per_s * self.transfer_s(hit_tokens)
 
     def recompute_load(self, requests_per_s: float, tokens: float) -> float:
-        """Load of the engine if it recomputes every prompt: lambda n / R."""
+        """Load of the engine if it recomputes every prompt: lambda times the time to recompute one."""
         return requests_per_s * self.recompute_s(tokens)
 
     def rate_for_rho(self, rho: float, hit_tokens: float) -> float:
         """Requests a second at which the remote tier has load `rho`: rho B / (n s). Inverse of `rho`."""
         transfer_s = self.transfer_s(hit_tokens)
         return rho / transfer_s if transfer_s > 0 else math.inf
+
+    def instances(self, count: float) -> "CostModel":
+        """The same with `count` equal instances, each of which delivers B and holds an equal share."""
+        return replace(self, bandwidth_bytes_per_s=count * self.bandwidth_bytes_per_s)
 
     def shards_needed(self, requests_per_s: float, hit_tokens: float, below_rho: float) -> int:
         """The fewest equal instances, each delivering B and holding an equal share, whose load is below `below_rho`.
@@ -78,10 +125,21 @@ class CostModel:
         _require(below_rho > 0, "below_rho", below_rho, "above zero")
         return math.floor(self.rho(requests_per_s, hit_tokens) / below_rho) + 1
 
+    def shards_for_median(self, tokens: float) -> float:
+        """The fewest equal instances with which a hit of `tokens` tokens beats recomputing; infinite: never."""
+        shards = self.bandwidth_needed(tokens) / self.bandwidth_bytes_per_s
+        return math.floor(shards) + 1 if math.isfinite(shards) else math.inf
+
     def _t0(self) -> float:
         if self.hit_fixed_s is None:
             raise ConfigError("T0, the fixed cost of a hit, is not known", where="hit_fixed_s", remedy="measure it")
         return self.hit_fixed_s
+
+
+def _largest_root(square: float, slope: float, constant: float, discriminant: float) -> float:
+    """Of square n^2 + slope n + constant = 0, without cancellation where the slope dominates."""
+    root = math.sqrt(discriminant)
+    return (-slope + root) / (2 * square) if slope <= 0 else -2 * constant / (slope + root)
 
 
 def _require(holds: bool, name: str, value: object, expected: str) -> None:

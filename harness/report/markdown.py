@@ -17,6 +17,8 @@ from harness.report.rows import (
     slice_rows,
     table_rows,
 )
+from harness.report.score import HEADERS as SCORE_HEADERS
+from harness.report.score import WINNER_HEADERS, score_rows, winner_rows
 from harness.report.story_rows import Table, prediction_table, published_table, simulated_table
 
 
@@ -46,6 +48,7 @@ def render_markdown(summary: Summary, story: Story) -> str:
         _table(("", "check", "seen"), ((str(one.held.value), one.promise, one.detail) for one in story.validity)),
         "## Machine",
         _table(("of", "name", "value", "from"), machine_rows(summary)),
+        *_score(summary),
         "## The client's own error",
         _inline(selftest_line(summary.selftest)) + ("; p50 / p99 / max, ms." if summary.selftest else "."),
         *([_table(ERROR_HEADERS, error_rows(summary.selftest["errors"]))] if summary.selftest else []),
@@ -69,6 +72,14 @@ def _further(summary: Summary, columns: Columns) -> str:
 
 def _titled(title: str, table: Table) -> list[str]:
     return [title, _table(table.headers, (row.cells for row in table.rows))] if table.rows else []
+
+
+def _score(summary: Summary) -> list[str]:
+    rows = score_rows(summary)
+    if not rows:
+        return []
+    winners = winner_rows(summary)
+    return ["## Prediction and measurement", _table(SCORE_HEADERS, rows), _table(WINNER_HEADERS, winners)]
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -29,7 +29,8 @@ class RunningStack:
     """Where the services of one arm answer and log, and the processes behind them (none when attached).
 
     `more_urls` are attached servers that share the load of the one at `url`; `follower` is the command that writes
-    their LMCache's log to `lmcache_log`.
+    their LMCache's log to `lmcache_log`. `remote_urls` are the Valkeys as LMCache reaches them, through their links;
+    `valkey_urls` lead to them directly.
     """
 
     arm: str
@@ -43,6 +44,7 @@ class RunningStack:
     facts: Mapping[str, Any]
     more_urls: tuple[str, ...] = ()
     follower: Process | None = None
+    remote_urls: tuple[str, ...] = ()
 
     @property
     def pids(self) -> dict[str, int]:
@@ -125,14 +127,15 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             valkey_urls=_valkey_urls(blueprint),
             processes=tuple(processes),
             facts=facts,
+            remote_urls=_valkey_urls(blueprint, through_links=blueprint.link is not None),
         )
 
 
-def _valkey_urls(blueprint: Blueprint) -> tuple[str, ...]:
-    """Where INFO is asked for: the instances started here, or those the arm names, with what is needed to enter."""
-    remote = blueprint.arm.valkey
+def _valkey_urls(blueprint: Blueprint, *, through_links: bool = False) -> tuple[str, ...]:
+    """The instances started here, or those the arm names, with what is needed to enter."""
+    remote, ports = blueprint.arm.valkey, blueprint.ports
     if remote is None or not remote.urls:
-        return tuple(f"valkey://127.0.0.1:{port}" for port in blueprint.ports.valkeys)
+        return tuple(f"valkey://127.0.0.1:{port}" for port in (ports.links if through_links else ports.valkeys))
     query = urlencode(lmcache.credentials(remote))
     return tuple(f"{url}?{query}" if query else url for url in remote.urls)
 
@@ -177,6 +180,7 @@ async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> Asyn
             facts={},
             more_urls=tuple(more),
             follower=follower,
+            remote_urls=attach.valkey_urls,
         )
 
 

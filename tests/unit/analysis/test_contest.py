@@ -5,8 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.contest import Contest, Side, Standing, Word, shown, standing, word
-from harness.analysis.finding import Estimate
+from harness.analysis.contest import Contest, Side, Standing, shown, standing, word
+from harness.model import Estimate
+from harness.model.verdict import Word
 
 WORTH = (Word.OFF, Word.UNDECIDED, Word.ON_WITH_SHARDING, Word.ON)
 RECOMPUTE = Side("recompute", 0, {}, rising=False, blockers=())

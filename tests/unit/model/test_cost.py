@@ -8,27 +8,38 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.model import CostModel
+from harness.model import CostModel, Reach
 
 # arXiv 2610.21500: GLM-5.3 FP8 on 8 x B300, PCP8, one Valkey, a prompt of 16k tokens
 PAPER = CostModel(
     prefill_tokens_per_s=52.2e3, kv_bytes_per_token=48.4e3, hit_fixed_s=0.33, bandwidth_bytes_per_s=1.71e9
 )
+SHARDED_BYTES_PER_S = 10.76e9
 PROMPT_TOKENS = 16 * 1024
 ARRIVALS_PER_S = 1.21
 
 POSITIVE = st.floats(1e-3, 1e9)
 TOKENS = st.floats(1, 1e6)
 MODELS = st.builds(CostModel, POSITIVE, st.floats(1, 1e6), st.floats(0, 10), st.floats(1, 1e12))
+CURVED = st.builds(
+    CostModel,
+    st.floats(10, 1e6),
+    st.floats(1, 1e6),
+    st.floats(0, 10),
+    st.floats(1e3, 1e12),
+    st.floats(0, 1),
+    st.floats(1e-10, 1e-6),
+)
 
 
 def test_paper_threshold_bandwidth() -> None:
-    """B* = s R = 2.53 GB/s."""
+    """B* = s R = 2.53 GB/s, whatever the prompt's length."""
     assert PAPER.bstar_bytes_per_s == pytest.approx(2.53e9, rel=0.002)
+    assert PAPER.bstar_at(PROMPT_TOKENS) == pytest.approx(PAPER.bstar_bytes_per_s)
 
 
 def test_paper_hit_and_recompute() -> None:
-    """A 16k hit is predicted at 0.79 s, recomputing it at 0.313 s."""
+    """A 16k hit is predicted at 0.79 s, recomputing it at 0.31 s."""
     assert PAPER.hit_s(PROMPT_TOKENS) == pytest.approx(0.79, abs=0.005)
     assert PAPER.recompute_s(PROMPT_TOKENS) == pytest.approx(0.313, abs=0.001)
 
@@ -36,8 +47,16 @@ def test_paper_hit_and_recompute() -> None:
 def test_paper_break_even() -> None:
     """Even at infinite bandwidth a hit must be about 17k tokens long; at 1.71 GB/s no length is enough."""
     unlimited = replace(PAPER, bandwidth_bytes_per_s=math.inf)
-    assert unlimited.break_even_tokens == pytest.approx(17e3, rel=0.02)
-    assert PAPER.break_even_tokens is None
+    assert unlimited.break_even.tokens == pytest.approx(17e3, rel=0.02)
+    assert PAPER.break_even.reach is Reach.NEVER
+
+
+def test_paper_break_even_once_sharded() -> None:
+    """At 10.76 GB/s: R T0 / (1 - B*/B) = 22.5k tokens, so that 16k prompts are still behind."""
+    sharded = replace(PAPER, bandwidth_bytes_per_s=SHARDED_BYTES_PER_S)
+    expected = 52.2e3 * 0.33 / (1 - 52.2e3 * 48.4e3 / SHARDED_BYTES_PER_S)
+    assert sharded.break_even.tokens == pytest.approx(expected)
+    assert expected == pytest.approx(22.5e3, rel=0.001)
 
 
 def test_paper_rho() -> None:
@@ -48,8 +67,9 @@ def test_paper_rho() -> None:
 
 
 def test_paper_sharded() -> None:
-    """After sharding, 10.76 GB/s: a hit takes 0.404 s, 0.09 s more than recomputing."""
-    sharded = replace(PAPER, bandwidth_bytes_per_s=10.76e9)
+    """After sharding, 10.76 GB/s: the transfer takes 0.074 s, a hit 0.404 s, 0.09 s more than recomputing."""
+    sharded = replace(PAPER, bandwidth_bytes_per_s=SHARDED_BYTES_PER_S)
+    assert sharded.transfer_s(PROMPT_TOKENS) == pytest.approx(0.074, abs=0.0005)
     assert sharded.hit_s(PROMPT_TOKENS) == pytest.approx(0.404, abs=0.001)
     assert sharded.hit_s(PROMPT_TOKENS) - sharded.recompute_s(PROMPT_TOKENS) == pytest.approx(0.09, abs=0.002)
 
@@ -69,11 +89,32 @@ def test_rate_for_rho_inverts_rho(model: CostModel, rho: float, tokens: float) -
 
 
 @settings(deadline=None)
-@given(model=MODELS, factor=st.floats(1, 1e3), tokens=TOKENS)
+@given(model=CURVED, factor=st.floats(1, 1e3), tokens=TOKENS)
 def test_hit_time_falls_with_bandwidth(model: CostModel, factor: float, tokens: float) -> None:
-    """More bandwidth never makes a hit slower."""
+    """More bandwidth never makes a hit slower, nor the break-even longer."""
     faster = replace(model, bandwidth_bytes_per_s=model.bandwidth_bytes_per_s * factor)
     assert faster.hit_s(tokens) <= model.hit_s(tokens)
+    assert faster.break_even.tokens <= model.break_even.tokens * (1 + 1e-9)
+
+
+@settings(deadline=None)
+@given(model=CURVED, bytes_scale=st.floats(1e-2, 1e2), time_scale=st.floats(1e-2, 1e2), tokens=TOKENS)
+def test_units_do_not_matter(model: CostModel, bytes_scale: float, time_scale: float, tokens: float) -> None:
+    """Counted in other bytes and other seconds, lengths and ratios stay, times and bandwidths scale."""
+    other = CostModel(
+        model.prefill_tokens_per_s / time_scale,
+        model.kv_bytes_per_token * bytes_scale,
+        model._t0() * time_scale,
+        model.bandwidth_bytes_per_s * bytes_scale / time_scale,
+        model.prefill_fixed_s * time_scale,
+        model.prefill_s_per_token2 * time_scale,
+    )
+    assert other.hit_s(tokens) == pytest.approx(model.hit_s(tokens) * time_scale)
+    assert other.recompute_s(tokens) == pytest.approx(model.recompute_s(tokens) * time_scale)
+    assert other.bstar_at(tokens) == pytest.approx(model.bstar_at(tokens) * bytes_scale / time_scale)
+    assert other.rho(1 / time_scale, tokens) == pytest.approx(model.rho(1, tokens))
+    assume(model.break_even.tokens > 1e-3)
+    assert other.break_even.tokens == pytest.approx(model.break_even.tokens, rel=1e-4)
 
 
 @settings(deadline=None)
@@ -81,11 +122,22 @@ def test_hit_time_falls_with_bandwidth(model: CostModel, factor: float, tokens: 
 def test_break_even_is_where_both_cost_the_same(model: CostModel, over: float) -> None:
     """Above B*, a hit of break-even length takes as long as recomputing it, and a longer one less."""
     fast = replace(model, bandwidth_bytes_per_s=model.bstar_bytes_per_s * over)
-    tokens = fast.break_even_tokens
-    assert tokens is not None
+    tokens = fast.break_even.tokens
     assert fast.hit_s(tokens) == pytest.approx(fast.recompute_s(tokens))
     assume(tokens > 0)
     assert fast.hit_s(2 * tokens) < fast.recompute_s(2 * tokens)
+
+
+@settings(deadline=None)
+@given(model=CURVED)
+def test_break_even_with_a_quadratic_term(model: CostModel) -> None:
+    """Attention being quadratic, long prompts always hit faster: above n* by any B, and at n* both cost the same."""
+    reach = model.break_even
+    assert reach.reach is not Reach.NEVER
+    if reach.reach is Reach.OVER:
+        assert model.hit_s(reach.tokens) == pytest.approx(model.recompute_s(reach.tokens), rel=1e-6)
+    longer = max(2 * reach.tokens, 1)
+    assert model.hit_s(longer) <= model.recompute_s(longer) * (1 + 1e-9)
 
 
 @settings(deadline=None)
@@ -93,8 +145,29 @@ def test_break_even_is_where_both_cost_the_same(model: CostModel, over: float) -
 def test_no_hit_wins_at_or_below_bstar(model: CostModel, share: float, tokens: float) -> None:
     """At B* and below there is no break-even, and no hit beats recomputing."""
     slow = replace(model, bandwidth_bytes_per_s=model.bstar_bytes_per_s * share)
-    assert slow.break_even_tokens is None
+    assert slow.break_even.reach is Reach.NEVER or slow.break_even.tokens > 1e9
     assert slow.hit_s(tokens) >= slow.recompute_s(tokens) * (1 - 1e-9)
+
+
+def test_without_fixed_cost_above_bstar_every_hit_wins() -> None:
+    """T0 of zero and B above B*: always."""
+    free = replace(PAPER, hit_fixed_s=0.0, bandwidth_bytes_per_s=3e9)
+    assert free.break_even.reach is Reach.ALWAYS
+
+
+@settings(deadline=None)
+@given(model=CURVED, tokens=TOKENS)
+def test_bandwidth_needed_is_where_a_hit_breaks_even(model: CostModel, tokens: float) -> None:
+    """At that bandwidth a hit takes as long as recomputing; none is told where T0 alone takes longer."""
+    needed = model.bandwidth_needed(tokens)
+    if math.isinf(needed):
+        assert model._t0() >= model.recompute_s(tokens)
+        assert math.isinf(model.shards_for_median(tokens))
+    else:
+        assume(needed < 1e15)
+        fast = replace(model, bandwidth_bytes_per_s=needed)
+        assert fast.hit_s(tokens) == pytest.approx(fast.recompute_s(tokens))
+        assert model.instances(model.shards_for_median(tokens)).bandwidth_bytes_per_s >= needed
 
 
 @settings(deadline=None)
@@ -117,7 +190,7 @@ def test_infinite_bandwidth_has_no_load() -> None:
 def test_unknown_fixed_cost_is_not_taken_for_zero() -> None:
     """Without T0 the hit's time is refused by name; what does not need T0 is still told."""
     unknown = replace(PAPER, hit_fixed_s=None)
-    assert unknown.break_even_tokens is None
+    assert unknown.break_even.reach is Reach.NEVER
     with pytest.raises(ConfigError, match="T0"):
         unknown.hit_s(PROMPT_TOKENS)
 
@@ -129,12 +202,15 @@ def test_unknown_fixed_cost_is_not_taken_for_zero() -> None:
         ("kv_bytes_per_token", -1.0),
         ("kv_bytes_per_token", math.inf),
         ("hit_fixed_s", -0.1),
+        ("hit_fixed_s", math.nan),
         ("bandwidth_bytes_per_s", math.nan),
+        ("prefill_fixed_s", -1.0),
+        ("prefill_s_per_token2", math.inf),
     ],
 )
 def test_impossible_machine_is_refused(field: str, value: float) -> None:
     """A rate, size or time that no machine has is an error, not a result."""
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=field if "kv" not in field else "kv_bytes_per_token|R s"):
         replace(PAPER, **{field: value})
 
 

@@ -1,0 +1,72 @@
+"""An experiment made of URLs: servers that already run, to be probed without a config."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.config import experiment_from
+from harness.config.units import parse_bytes
+from harness.errors import ConfigError
+from harness.experiment.prepare import Prepared, prepare_experiment
+
+_QUESTION_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where attached servers answer, and what their addresses do not say of them."""
+
+    url: str
+    model: str
+    metrics_url: str | None = None
+    lmcache_url: str | None = None
+    valkey_urls: Sequence[str] = ()
+    kv_bytes: str | None = None
+    chunk_tokens: int = 256
+    longest_tokens: int = 4096
+
+
+def prepare_attached(servers: Servers) -> Prepared:
+    """The experiment of one arm at these URLs, with prompts up to `longest_tokens`. Raises ConfigError."""
+    attach = {
+        "url": servers.url,
+        "metrics_url": servers.metrics_url,
+        "lmcache_url": servers.lmcache_url,
+        "valkey_urls": list(servers.valkey_urls),
+    }
+    arm = {
+        "name": "attached",
+        "attach": attach,
+        "lmcache": {"l1": "1GiB", "chunk_size": servers.chunk_tokens},
+        "valkey": {"instances": len(servers.valkey_urls)} if servers.valkey_urls else None,
+    }
+    passes = {
+        "documents": 1,
+        "document_tokens": servers.longest_tokens - _QUESTION_TOKENS,
+        "question_tokens": _QUESTION_TOKENS,
+        "order": ["first"],
+    }
+    document = {
+        "experiment": "attached",
+        "engine": {"backend": "attach", "model": servers.model, "attach": attach},
+        "arms": [arm],
+        "workloads": [{"name": "probe", "passes": passes}],
+    }
+    experiment = experiment_from(document, "--url and what goes with it")
+    prepared = prepare_experiment(experiment, experiment.arms, Path("attached"))
+    size = _bytes(servers.kv_bytes)
+    return (
+        prepared
+        if size is None
+        else replace(prepared, model=replace(prepared.model, kv_bytes=size, kv_bytes_per_rank=size))
+    )
+
+
+def _bytes(text: str | None) -> int | None:
+    try:
+        size = None if text is None else parse_bytes(text)
+    except ValueError as error:
+        raise ConfigError(str(error), where="--kv-bytes", remedy="write 48.4KB") from error
+    if size is not None and size < 1:
+        raise ConfigError(f"{text} a token", where="--kv-bytes", remedy="it is above zero")
+    return size

@@ -1,0 +1,146 @@
+"""Measures an engine that runs: cold prompts for R, hits for T0 and B, what many clients get."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from harness.errors import CollectError, StackError
+from harness.experiment.cache_state import empty_engine, empty_l1, stored_keys
+from harness.experiment.probe_points import Evidence, Point, points_of, why_no_hits
+from harness.experiment.session import ArmSession
+from harness.records import PassCounters, RequestRecord
+from harness.schedule import PassPlan, PlannedRequest
+
+_PASS = "probe"  # noqa: S105 - a pass of a run, not a password
+_DELIVERED_CLIENTS = 4
+_QUIET_S = 5.0  # two equal readings of an idle engine are a second apart
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Hits of an arm: a point each, the bytes and tokens that were counted while they were loaded, and many at once.
+
+    `moved_bytes` came out of the Valkeys for `moved_tokens` tokens (None without Valkeys that answer). `delivered` is
+    bytes a second that `clients` requests at once got together.
+    """
+
+    points: tuple[Point, ...]
+    moved_bytes: int | None
+    moved_tokens: int | None
+    clients: int
+    delivered_bytes_per_s: float | None
+
+
+async def require_quiet(session: ArmSession) -> None:
+    """Raises StackError where somebody else's requests are on the engine: what is measured then is not its own."""
+    try:
+        await session.idle(_QUIET_S)
+    except CollectError as error:
+        raise StackError(
+            f"the server is busy: {error.what}",
+            where=session.stack.metrics_url,
+            remedy="probe it while nobody uses it, or another of its kind",
+        ) from error
+
+
+async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
+    """Seconds to the first token of prompts that no cache holds, one at a time. Raises StackError: cached, or busy."""
+    records = await _alone(session, requests, 1)
+    return points_of(records, loaded=False, where=session.stack.url)
+
+
+async def measure_hits(
+    session: ArmSession, requests: Sequence[PlannedRequest], chunk_tokens: int, *, reset: bool, host_tier: bool
+) -> Hits:
+    """Store the prompts, empty the engine's cache (and L1 unless `host_tier`), and load them again, one at a time.
+
+    `reset`: the engine's cache may be emptied; without it only a server that keeps nothing can be measured. The last
+    step loads the prompts of one length at once. Raises StackError where nothing hits, saying why, or somebody else
+    uses the engine.
+    """
+    keys = [await stored_keys(session)]
+    points_of(await _alone(session, requests, 1), loaded=False, where=session.stack.url)
+    keys.append(await stored_keys(session))
+    await _forget(session, reset=reset, host_tier=host_tier)
+    before = await session.idle()
+    records = await _alone(session, requests, 1)
+    gained = (await session.idle()).since(before)
+    keys.append(await stored_keys(session))
+    expected = [(len(request.tokens) - 1) // chunk_tokens * chunk_tokens for request in requests]
+    if not any(record.cached_tokens for record in records) or gained.prefix_cache_hits:
+        shortest = min(len(request.tokens) for request in requests)
+        raise why_no_hits(_evidence(gained, keys, shortest, chunk_tokens), session.stack.url)
+    whole = [one for one, tokens in zip(records, expected, strict=True) if one.cached_tokens == tokens]
+    points = points_of(whole, loaded=True, where=session.stack.url)
+    await _forget(session, reset=reset, host_tier=host_tier)
+    rate = None if host_tier else await _delivered(session, requests)
+    moved = None if host_tier else gained.valkey_bytes_out
+    return Hits(points, moved, gained.external_prefix_cache_hits, _DELIVERED_CLIENTS, rate)
+
+
+async def _delivered(session: ArmSession, requests: Sequence[PlannedRequest]) -> float | None:
+    """Bytes a second out of the Valkeys while several requests load at once; None where they cannot be counted."""
+    lengths = sorted({len(request.tokens) for request in requests})
+    second = lengths[-2:][0]  # several of the longest may not fit into the engine's cache together
+    at_once = [request for request in requests if len(request.tokens) == second]
+    before = await session.idle()
+    records = await _alone(session, at_once, _DELIVERED_CLIENTS)
+    moved = (await session.idle()).since(before).valkey_bytes_out
+    sent = [record.sent_ns for record in records if record.sent_ns is not None]
+    got = [record.first_token_ns for record in records if record.first_token_ns is not None]
+    return None if moved is None or not got else moved / ((max(got) - min(sent)) / 1e9)
+
+
+async def _forget(session: ArmSession, *, reset: bool, host_tier: bool) -> None:
+    """Empty what is in front of the tier that is measured, as far as it may be emptied."""
+    await session.idle()
+    if reset:
+        await empty_engine(session)
+        if not host_tier:
+            await empty_l1(session)
+
+
+async def _alone(
+    session: ArmSession, requests: Sequence[PlannedRequest], concurrency: int
+) -> tuple[RequestRecord, ...]:
+    """Send the prompts; raises StackError if the engine meanwhile counted tokens that are not ours."""
+    before = await session.idle()
+    records = await session.send(PassPlan(_PASS, _numbered(requests), concurrency), "machine", 0)
+    counted = _prompt_tokens((await session.idle()).since(before))
+    ours = [record.prompt_tokens for record in records]
+    if counted is not None and all(tokens is not None for tokens in ours):
+        others = counted - sum(tokens for tokens in ours if tokens is not None)
+        if others > 0:
+            raise StackError(
+                f"the server is busy: {others:,} prompt tokens of others came while the probe's own were measured",
+                where=session.stack.metrics_url,
+                remedy="probe it while nobody uses it, or another of its kind",
+            )
+    return records
+
+
+def _numbered(requests: Sequence[PlannedRequest]) -> tuple[PlannedRequest, ...]:
+    """The requests in their order, numbered from 0, as a pass of their own."""
+    return tuple(replace(request, seq=seq) for seq, request in enumerate(requests))
+
+
+def _prompt_tokens(gained: PassCounters) -> int | None:
+    by_source = (
+        gained.prompt_tokens_local_compute,
+        gained.prompt_tokens_local_cache_hit,
+        gained.prompt_tokens_external_kv_transfer,
+    )
+    return None if any(one is None for one in by_source) else sum(one for one in by_source if one is not None)
+
+
+def _evidence(gained: PassCounters, keys: Sequence[int | None], shortest: int, chunk_tokens: int) -> Evidence:
+    gains = [None if old is None or new is None else new - old for old, new in pairwise(keys)]
+    return Evidence(
+        prompt_tokens=shortest,
+        chunk_tokens=chunk_tokens,
+        stored_keys=gains[0],
+        stored_again_keys=gains[1],
+        local_hits=gained.prefix_cache_hits,
+        external_queries=gained.external_prefix_cache_queries,
+        external_hits=gained.external_prefix_cache_hits,
+    )

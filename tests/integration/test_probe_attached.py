@@ -1,0 +1,137 @@
+"""`kvreplay probe --url` against an engine whose R, T0 and B are known, in a process of its own."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from harness.store import open_run
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+COLD = 10_000.0  # tokens a second
+BYTES_PER_S = 20e6
+SIZE = 4096
+
+
+@contextlib.contextmanager
+def engine(**knobs: float) -> Iterator[str]:
+    """The URL of a running engine."""
+    options = [text for name, value in knobs.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    program = [sys.executable, str(ROOT / "tests/fakes/cached_engine.py"), *options]
+    server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def probe(tmp_path: Path, url: str, *more: str) -> "subprocess.CompletedProcess[str]":
+    """The command, with prompts of up to 1,100 tokens."""
+    given = ("--url", url, "--model", "m", "--lmcache-url", url, "--kv-bytes", f"{SIZE}B", "--longest", "1100")
+    return subprocess.run(
+        [sys.executable, "-m", "harness.cli", "probe", *given, "--out", str(tmp_path), *more],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def answer(tmp_path: Path, url: str, *more: str) -> dict[str, Any]:
+    """The document of a probe that ended well."""
+    end = probe(tmp_path, url, "--reset-engine", "--json", *more)
+    assert end.returncode == 0, end.stderr
+    document: dict[str, Any] = json.loads(end.stdout)
+    return document
+
+
+def test_r_t0_and_b_are_found_again(tmp_path: Path) -> None:
+    """R within 5 %, B within 10 %, T0 within 15 ms, each with an interval; every row is kept, in no measured pass."""
+    with engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=BYTES_PER_S, hit_fixed_s=0.03) as url:
+        document = answer(tmp_path, url, "--prompt", "1024", "--rate", "2")
+    arm = document["arms"]["attached"]
+    figures = arm["figures"]
+    assert figures["bandwidth_bytes_per_s"]["value"] == pytest.approx(BYTES_PER_S, rel=0.1)
+    assert figures["hit_fixed_s"]["value"] == pytest.approx(0.03, abs=0.015)
+    assert figures["recompute_s"]["value"] == pytest.approx(0.01 + 1024 / COLD, rel=0.1)
+    assert figures["rho"]["value"] == pytest.approx(2 * 1024 * SIZE / BYTES_PER_S, rel=0.1)
+    for name in ("bandwidth_bytes_per_s", "hit_fixed_s", "prefill_tokens_per_s"):
+        assert figures[name]["low"] <= figures[name]["value"] <= figures[name]["high"]
+    assert arm["verdict"]["word"] == "off"  # B is half of B*
+    assert "--copies 20" in document["tighter"]
+    run = open_run(Path(document["folder"]))
+    assert {row["pass"] for row in run.requests.to_pylist()} == {"warmup", "probe"}
+    assert json.loads((Path(document["folder"]) / "probe.json").read_text()) == document
+
+
+def test_a_fast_tier_is_on(tmp_path: Path) -> None:
+    """Ten times the bandwidth: the same probe says on."""
+    with engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=10 * BYTES_PER_S, hit_fixed_s=0.02) as url:
+        document = answer(tmp_path, url, "--prompt", "1024", "--rate", "2")
+    assert document["arms"]["attached"]["verdict"]["word"] == "on"
+
+
+def _refused(end: "subprocess.CompletedProcess[str]", *named: str, code: int = 1) -> None:
+    assert (end.returncode, end.stdout) == (code, ""), end.stderr
+    assert "Traceback" not in end.stderr
+    assert "to do:" in end.stderr
+    for words in named:
+        assert words in end.stderr
+
+
+def test_a_busy_server_is_refused(tmp_path: Path) -> None:
+    """A request of somebody else is on it: refused before anything is measured."""
+    with engine(prefill_fixed_s=60) as url:
+        body = {"prompt": [1, 2, 3], "max_tokens": 1}
+
+        def ask() -> None:
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.post(f"{url}/v1/completions", json=body, timeout=30)
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        _refused(probe(tmp_path, url, "--reset-engine"), "the server is busy", "1.0 running")
+
+
+def test_tokens_of_others_are_noticed(tmp_path: Path) -> None:
+    """Requests of others that come and go while the probe measures: their tokens are counted, and it is refused."""
+    with engine(foreign_tokens=100) as url:
+        _refused(probe(tmp_path, url, "--reset-engine"), "the server is busy", "prompt tokens of others")
+
+
+def test_a_cache_that_never_hits_says_why(tmp_path: Path) -> None:
+    """Nothing is found remotely; without leave to empty it, the engine's own cache is in the way; a chunk too large."""
+    with engine(forgets=1) as url:
+        _refused(probe(tmp_path, url, "--reset-engine"), "the remote cache never hits", "PYTHONHASHSEED")
+    with engine() as url:
+        _refused(probe(tmp_path, url), "vLLM's own cache answered", "--reset-engine")
+        _refused(probe(tmp_path, url, "--reset-engine", "--chunk", "2048"), "a chunk has 2048 tokens")
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (("--kv-bytes", "48.4"), "a number and its unit"),
+        (("--kv-bytes", "0KB"), "above zero"),
+        (("--copies", "1"), "too few"),
+        (("--longest", "-5"), "document_tokens"),
+        (("--assume", "R=1"), "at once"),
+        (("--prompt", "-5"), "prompt_tokens is -5"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_sent(tmp_path: Path, more: tuple[str, ...], named: str) -> None:
+    """Exit 2; nobody needs to listen."""
+    _refused(probe(tmp_path, "http://127.0.0.1:9", *more), named, code=2)

@@ -1,0 +1,102 @@
+"""Prediction beside measurement, on a run whose times are the model's own."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from harness.analysis import summarise, to_json
+from harness.analysis.finding import Finding
+from harness.analysis.score import score_findings
+from harness.records import SCHEMAS, Run
+from harness.report.score import score_rows, winner_rows
+from tests.fakes.runs import FakePass, fake_run
+
+RATE, SIZE, LINK = 1000.0, 1000, 400_000.0  # recomputing 100 tokens takes 100 ms, loading 96 of them 240 ms
+FIXED_MS, CACHED = 20.0, 96
+HIT_MS = FIXED_MS + CACHED * SIZE / LINK * 1e3
+META: dict[str, Any] = {
+    "probe": {"prefill_tokens_per_s": RATE, "kv_bytes_per_token": SIZE, "bstar_bytes_per_s": RATE * SIZE},
+    "arms": {"recompute": {}, "valkey-1": {"link_bytes_per_s": LINK, "instances": 1}},
+    "plans": {"trace/0": {"rate_per_s": 2.0}},
+}
+
+
+def run(hit_ms: float = HIT_MS, **meta: Any) -> Run:
+    """Recompute and one slow Valkey, in a closed loop and in a trace; six warm hits before."""
+    passes = [
+        FakePass("recompute", [100.0] * 100, name="replay"),
+        FakePass("valkey-1", [hit_ms] * 100, name="replay"),
+        FakePass("recompute", [100.0] * 10, workload="docs", name="again"),
+        FakePass("valkey-1", [hit_ms] * 10, workload="docs", name="again"),
+        FakePass("valkey-1", [HIT_MS] * 6, workload="warmup", name="warmup"),
+    ]
+    made = fake_run(passes, **(META | meta))
+    rows = made.requests.to_pylist()
+    for row in rows:
+        row["cached_tokens"] = CACHED if row["arm"] == "valkey-1" else 0
+    return replace(made, requests=pa.Table.from_pylist(rows, schema=SCHEMAS["requests"]))
+
+
+def value(findings: tuple[Finding, ...], name: str, **by: str) -> float:
+    """The one finding of that name whose `by` has these keys and values."""
+    (found,) = [one for one in findings if one.name == name and by.items() <= one.by.items()]
+    return found.estimate.value
+
+
+def test_a_machine_as_the_model_says_is_predicted_exactly() -> None:
+    """Closed loop: hit and recompute times are the model's own; predicted / measured is 1."""
+    found = score_findings(run(), 50)
+    assert value(found, "predicted_p50", workload="docs", kind="hit") == pytest.approx(HIT_MS)
+    assert value(found, "predicted_p50", workload="docs", kind="recompute") == pytest.approx(100)
+    for kind in ("hit", "recompute"):
+        assert value(found, "predicted_over_measured_p50", workload="docs", kind=kind) == pytest.approx(1)
+
+
+def test_loads_and_winners_are_predicted() -> None:
+    """At 2 a second: rho 0.48 of the link, load 0.2 of the engine, and recompute wins at p50 and p99."""
+    found = score_findings(run(), 50)
+    assert value(found, "predicted_rho", kind="hit") == pytest.approx(2 * CACHED * SIZE / LINK)
+    assert value(found, "predicted_rho", kind="recompute") == pytest.approx(0.2)
+    for name in ("p50", "p99"):
+        assert value(found, f"predicted_{name}_ratio", workload="trace") > 1
+
+
+def test_without_a_steady_state_no_quantile_is_predicted() -> None:
+    """At 5 a second rho is 1.2: told, and p50 and p99 of hits are without end, as is the ratio."""
+    found = score_findings(run(plans={"trace/0": {"rate_per_s": 5.0}}), 50)
+    assert value(found, "predicted_rho", kind="hit") == pytest.approx(1.2)
+    assert math.isinf(value(found, "predicted_p50", workload="trace", kind="hit"))
+    assert math.isinf(value(found, "predicted_p99_ratio", workload="trace"))
+    assert not [one for one in found if one.name == "predicted_over_measured_p99" and one.by["kind"] == "hit"]
+    summary = summarise(run(plans={"trace/0": {"rate_per_s": 5.0}}), 50)
+    (row,) = [row for row in winner_rows(summary) if row[1] == "trace/replay"]
+    assert (row[2], row[4]) == ("without end", "yes")
+    assert '"value": Infinity' not in json.dumps(to_json(summary))
+
+
+def test_a_wrong_prediction_is_told_as_one() -> None:
+    """Hits twice as slow as in the warm-up: predicted / measured is a half."""
+    found = score_findings(run(2 * HIT_MS), 50)
+    assert value(found, "predicted_over_measured_p50", workload="docs", kind="hit") == pytest.approx(0.5)
+
+
+def test_a_run_that_probed_nothing_has_no_score() -> None:
+    """No R, no prediction."""
+    assert score_findings(run(probe=None), 50) == ()
+
+
+def test_the_report_has_a_row_each_and_says_who_wins() -> None:
+    """Two kinds in two workloads; by both prediction and measurement recompute wins."""
+    summary = summarise(run(), 50)
+    rows = score_rows(summary)
+    assert [(row[0], row[2]) for row in rows if row[1] == "docs/again"] == [
+        ("recompute", "recompute of 100 tokens"),
+        ("valkey-1", "hit of 96 tokens"),
+    ]
+    (docs,) = [row for row in winner_rows(summary) if row[1] == "docs/again"]
+    assert docs[0] == "valkey-1"
+    assert docs[4] == "yes"
