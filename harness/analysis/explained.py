@@ -94,7 +94,9 @@ def _three_ways(
 ) -> Iterator[Caveat]:
     """External tokens by the client's usage, the engine's counters, and LMCache's load lines: all there, and equal."""
     own = rows_of(passes, group)
-    if own.empty or rows["external_cached_tokens"].isna().any() or not rows["lookup"].ne("no_lmcache").any():
+    counted = ["external_cached_tokens", "t0_unix_ns", "sent_ns", "done_ns"]
+    asked = rows["lookup"].notna() & rows["lookup"].ne("no_lmcache")
+    if own.empty or rows[counted].isna().any(axis=None) or not asked.any():
         return
     client, engine = int(rows["external_cached_tokens"].sum()), own["external_prefix_cache_hits"].sum(min_count=1)
     during = pd.Series(data=False, index=loads.index)

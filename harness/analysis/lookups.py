@@ -1,5 +1,6 @@
 """What became of LMCache's lookup for each request of one arm: its log's events joined to requests by request id."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,16 +175,18 @@ def _copies(
 
 def _loads_in_steps(requests: Sequence[Row], found: Sequence[Loaded], events: Sequence[Row], skew_ns: int) -> None:
     """How long each request stood in engine steps that loaded for others: those steps hold up all that are in them."""
-    loads: dict[str, list[Span]] = {}
-    for event in events:
-        if event["kind"] == "load" and event["cost_ms"] is not None and event["rank"] in {None, 0}:
-            span = (event["t_unix_ns"] - round(event["cost_ms"] * 1e6), event["t_unix_ns"])
-            loads.setdefault(event["request_id"] or f"line {event['line_no']}", []).append(span)
+    loads = [
+        (event["t_unix_ns"], event["t_unix_ns"] - round(event["cost_ms"] * 1e6), event["request_id"])
+        for event in sorted(events, key=lambda event: event["t_unix_ns"])
+        if event["kind"] == "load" and event["cost_ms"] is not None and event["rank"] in {None, 0}
+    ]
+    longest_ns = max((end - start for end, start, _ in loads), default=0)
+    ends = [end for end, _, _ in loads]
     for row, one in zip(requests, found, strict=True):
         if row["first_token_ns"] is None or row["server_prefill_ms"] is None:
             continue
         first_token_ns = row["t0_unix_ns"] + row["first_token_ns"] + skew_ns
-        own = row["request_id"]
-        others = [span for request_id, spans in loads.items() if request_id != own for span in spans]
         stood = (first_token_ns - round(row["server_prefill_ms"] * 1e6), first_token_ns)
+        near = loads[bisect_right(ends, stood[0]) : bisect_left(ends, stood[1] + longest_ns)]
+        others = [(start, end) for end, start, request_id in near if request_id != row["request_id"]]
         one.others_in_step_ms = overlap_ns(stood, others) / 1e6

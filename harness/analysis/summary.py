@@ -42,7 +42,8 @@ class Summary:
 def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) -> Summary:
     """The findings of `run`, each with the caveats that concern it, and the verdict. Same run, same summary.
 
-    What is no number is no finding; a prediction may be infinite (null in JSON), an end of an interval may not.
+    A figure that is not finite (a ratio to 0) is no finding, unless it predicts a queue without end; an end of an
+    interval that is not finite is no interval.
     """
     caveats = (*find_caveats(run), *explained_caveats(run))
     bare = (
@@ -59,7 +60,7 @@ def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) ->
             caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))),
         )
         for finding in bare
-        if not math.isnan(finding.estimate.value)
+        if math.isfinite(finding.estimate.value) or _without_end(finding)
     )
     verdict = judge(findings, caveats, run.meta)
     return Summary(_facts(run), findings, caveats, verdict, run.meta.get("selftest"), tuple(slos))
@@ -78,7 +79,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON says it."""
+    """A finding as JSON says it; what is predicted to have no end has the value null."""
     estimate = finding.estimate
     return {
         "name": finding.name,
@@ -96,6 +97,11 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 def caveat_json(caveat: Caveat) -> dict[str, str]:
     """A caveat as JSON says it."""
     return {"kind": caveat.kind, "text": caveat.text, "remedy": caveat.remedy}
+
+
+def _without_end(finding: Finding) -> bool:
+    """Whether it is a prediction that says: there is no steady state."""
+    return finding.name.startswith("predicted_") and finding.estimate.value == math.inf
 
 
 def _whole(estimate: Estimate) -> Estimate:

@@ -27,11 +27,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-VERBS = (
-    *(run, plan, probe, report, compare, gate, nightly, index, export, timeline),
+for verb in (
+    *(run, plan, probe, report, timeline, compare, gate, nightly, index, export),
     *(up, down, selftest, doctor),
-)
-for verb in VERBS:
+):
     app.command()(verb)
 app.add_typer(trace, name="trace")
 app.add_typer(simulate, name="simulate")

@@ -10,9 +10,9 @@ _SHOWN = 3
 _RUN_OF_TIMEOUTS = 3
 
 _TROUBLE = (
-    *("fail", "error", "exception", "not found", "does not answer", "timed out", "timeout", "time out", "reject"),
-    *("cancel", "underflow", "mismatch", "unhealthy", "cleaning up in-flight", "still waiting", "under pressure"),
-    *("double ", "differ across", "no eviction candidates", "memory is available", "connection is none"),
+    *("fail", "error", "still waiting", "double ", "exception", "not found", "does not answer", "timed out", "timeout"),
+    *("time out", "reject", "cancel", "underflow", "mismatch", "unhealthy", "cleaning up in-flight", "under pressure"),
+    *("differ across", "no eviction candidates", "memory is available", "connection is none"),
 )
 """What a warning says when something did not work, in small letters; a healthy server's warnings have none of it."""
 

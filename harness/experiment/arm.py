@@ -46,7 +46,7 @@ async def arm_stack(
         model=prepared.model.path,
         kv_bytes=prepared.model.kv_bytes or 0,
         link_bytes_per_s=rate or 0.0,
-        free=free_ports(Ports.needed(arm)),
+        free=free_ports(Ports.needed(arm, engine.replicas)),
         folder=logs,
     )
     async with started(blueprint, engine, logs, say) as stack:
@@ -100,15 +100,12 @@ async def arm_session(
         starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))
         stack = await halt.guard(starting)
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
-        target = target_of(prepared.experiment.client, (stack.url, *stack.more_urls))
+        target = target_of(prepared.experiment.client, tuple(one.url for one in stack.engines))
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
         workers = prepared.experiment.client.workers
         session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
         await exits.enter_async_context(_deaths_trip(session))
-        if stack.more_urls:
-            text = f"{arm.name}: of {1 + len(stack.more_urls)} servers only {stack.url} was asked for its counters"
-            place.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
         exits.enter_context(reading_log(prepared, session))
         samples = sampling(
             _targets(stack),
@@ -152,8 +149,8 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
     return Targets(
         arm=stack.arm,
         repeat=repeat,
-        vllm_metrics_url=stack.metrics_url,
-        lmcache_metrics_url=f"{stack.lmcache_url}/metrics" if stack.lmcache_url else None,
+        vllm_metrics_urls=tuple(one.metrics_url for one in stack.engines),
+        lmcache_metrics_urls=tuple(f"{one.lmcache_url}/metrics" for one in stack.engines if one.lmcache_url),
         valkey_urls=stack.valkey_urls,
         services=stack.pids,
     )

@@ -116,19 +116,27 @@ async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: s
 
 
 async def empty_engine(session: ArmSession) -> None:
-    """vLLM's own prefix cache: refused while blocks are held, so asked until it is done. Raises StackError."""
-    url = f"{session.stack.url}/reset_prefix_cache"
-    for _ in range(_RESET_TRIES):
-        if (await _post(session, url)).json().get("success"):
-            return
-        await asyncio.sleep(0.1)
-    raise StackError("vLLM does not empty its prefix cache: blocks are still held", where=url, remedy="see vLLM's log")
+    """vLLM's own prefix cache, of every engine: refused while blocks are held, so asked until it is done.
+
+    Raises StackError.
+    """
+    for engine in session.stack.engines:
+        url = f"{engine.url}/reset_prefix_cache"
+        for _ in range(_RESET_TRIES):
+            if (await _post(session, url)).json().get("success"):
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise StackError(
+                "vLLM does not empty its prefix cache: blocks are still held", where=url, remedy="see vLLM's log"
+            )
 
 
 async def empty_l1(session: ArmSession) -> None:
-    """LMCache's host tier, if there is one. Raises StackError when it refuses."""
-    if session.stack.lmcache_url is not None:
-        await _post(session, f"{session.stack.lmcache_url}/cache/clear")
+    """LMCache's host tier, of every engine, where it can be asked. Raises StackError."""
+    for engine in session.stack.engines:
+        if engine.lmcache_url is not None:
+            await _post(session, f"{engine.lmcache_url}/cache/clear")
 
 
 async def _post(session: ArmSession, url: str) -> httpx.Response:

@@ -75,7 +75,7 @@ def _arm(prepared: Prepared, arm: Arm, machine: Machine | None) -> dict[str, Any
         model=model.path,
         kv_bytes=model.kv_bytes or 0,
         link_bytes_per_s=_link_rate(arm, machine),
-        free=free_ports(Ports.needed(arm)),
+        free=free_ports(Ports.needed(arm, experiment.engine.replicas)),
         folder=Path("RUN") / "logs" / arm.name,
     )
     files = {} if blueprint.lmcache_config is None else {str(blueprint.lmcache_file): blueprint.lmcache_config}

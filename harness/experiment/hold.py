@@ -89,6 +89,7 @@ def _facts(stack: RunningStack) -> dict[str, Any]:
         "model": stack.model,
         "metrics_url": stack.metrics_url,
         "lmcache_url": stack.lmcache_url,
+        "more_urls": [engine.url for engine in stack.more],
         "valkey_urls": stack.valkey_urls,
         "pids": stack.pids,
     }

@@ -27,12 +27,13 @@ def reading_log(prepared: Prepared, session: ArmSession) -> Iterator[None]:
     The log of an attached server is followed from its end: what others asked before is not ours (what a command prints
     begins with the arm). A log that cannot be read is a caveat, and costs nothing that was measured.
     """
-    log, lmcache = session.stack.lmcache_log, session.arm.lmcache
+    lmcache = session.arm.lmcache
+    logs = [engine.lmcache_log for engine in session.stack.engines if engine.lmcache_log is not None]
     attached, follower = not session.stack.processes, session.stack.follower
-    if log is None or (lmcache is None and not attached):
+    if not logs or (lmcache is None and not attached):
         yield
         return
-    paths = log_files(str(log))
+    paths = tuple(path for log in logs for path in log_files(str(log)))
     try:
         with following(paths, from_end=attached and follower is None) as followed:
             yield
@@ -78,7 +79,7 @@ def _parse(prepared: Prepared, session: ArmSession, path: Path, lines: Sequence[
         lines,
         arm=session.arm.name,
         repeat=0,
-        instance=path.stem if attached else "lmcache",
+        instance=path.stem if attached else path.stem.replace("vllm", "lmcache"),
         file=path.name,
         version=stated_version(path) if attached else _version(session.arm),
         layout=_layout(prepared, session.arm),

@@ -222,8 +222,9 @@ def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
     engine = experiment.engine
     kv_space = vllm.kv_space_gib(engine, model.kv_bytes or 0) * 2**30
     servers = (2 + engine.tensor_parallel) * _SERVER_BYTES + (arm.lmcache is not None) * _SERVER_BYTES
-    copies = engine.ranks if arm.lmcache is not None and arm.lmcache.mode == "inprocess" else 1
-    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 * copies if arm.lmcache else 0) + servers
+    each = engine.ranks if arm.lmcache is not None and arm.lmcache.mode == "inprocess" else 1
+    l1 = arm.lmcache.l1 * each if arm.lmcache else 0
+    return engine.replicas * ((model.weight_bytes or 0) + kv_space + l1 + servers)
 
 
 def available_bytes() -> int | None:

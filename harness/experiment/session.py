@@ -167,7 +167,12 @@ class ArmSession:
 
         Raises CollectError if the engine is not idle within `timeout_s`.
         """
-        counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=timeout_s))
+        counters = PassCounters.sum(
+            [
+                await self.halt.guard(until_idle(self.http, engine.metrics_url, timeout_s=timeout_s))
+                for engine in self.stack.engines
+            ]
+        )
         if not self.stack.valkey_urls:
             return counters
         if self.owns_valkeys:  # another's may never be quiet: others use it

@@ -1,11 +1,12 @@
 """One pass of one workload on one arm: counter deltas taken while the engine was idle before and after."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class PassCounters:
-    """Counters of the engine (tokens) and of all Valkey instances together (calls, bytes); None where not measured."""
+    """Counters of all engines (tokens) and all Valkey instances (calls, bytes) together; None where not measured."""
 
     prefix_cache_queries: int | None = None
     prefix_cache_hits: int | None = None
@@ -16,6 +17,15 @@ class PassCounters:
     prompt_tokens_external_kv_transfer: int | None = None
     valkey_get_calls: int | None = None
     valkey_bytes_out: int | None = None
+
+    @staticmethod
+    def sum(readings: "Sequence[PassCounters]") -> "PassCounters":
+        """Readings of several engines together; None where one of them is missing."""
+        totals: dict[str, int | None] = {}
+        for name in PassCounters.__dataclass_fields__:
+            values = [getattr(reading, name) for reading in readings]
+            totals[name] = None if None in values else sum(values)
+        return PassCounters(**totals)
 
     def since(self, before: "PassCounters") -> "PassCounters":
         """The increase from `before` to this reading; None where either side is missing or the counter went back."""

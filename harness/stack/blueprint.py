@@ -14,50 +14,68 @@ from harness.stack.process import Command
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """The ports of one arm, all on 127.0.0.1. A Valkey Cluster has no links, and its bus where they would be."""
+class EnginePorts:
+    """The ports of one vLLM and its LMCache server."""
 
     vllm: int
     lmcache_zmq: int
     lmcache_http: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one arm, all on 127.0.0.1. A Valkey Cluster has no links, and its bus where they would be."""
+
+    engines: tuple[EnginePorts, ...]
     valkeys: tuple[int, ...]
     links: tuple[int, ...]
 
     @staticmethod
-    def needed(arm: Arm) -> int:
+    def needed(arm: Arm, replicas: int = 1) -> int:
         """How many ports this arm takes."""
-        return 3 + 2 * _started(arm)
+        return 3 * replicas + 2 * _started(arm)
 
     @staticmethod
-    def of(arm: Arm, free: Sequence[int]) -> "Ports":
-        """Deal `needed(arm)` free ports out."""
+    def of(arm: Arm, replicas: int, free: Sequence[int]) -> "Ports":
+        """Deal `needed(arm, replicas)` free ports out."""
+        engines, rest = free[: 3 * replicas], free[3 * replicas :]
         instances = _started(arm)
-        return Ports(free[0], free[1], free[2], tuple(free[3 : 3 + instances]), tuple(free[3 + instances :]))
+        return Ports(
+            tuple(EnginePorts(*engines[at : at + 3]) for at in range(0, 3 * replicas, 3)),
+            tuple(rest[:instances]),
+            tuple(rest[instances:]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCommands:
+    """One vLLM and, where that is a process, the LMCache beside it."""
+
+    vllm: Command
+    lmcache: Command | None
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
     """The processes of an arm in the order they start, and the file they read.
 
-    `shm_name` is the segment LMCache will make, `lmcache_config` what must be in `lmcache_file` before vLLM starts
-    (in-process mode; else None).
+    `lmcache_config` is what must be in `lmcache_file` before vLLM starts (in-process mode; else None).
     """
 
     arm: Arm
     ports: Ports
     valkeys: tuple[Command, ...]
     link: Command | None
-    lmcache: Command | None
-    vllm: Command
-    shm_name: str
+    engines: tuple[EngineCommands, ...]
     lmcache_file: Path
     lmcache_config: str | None
 
     @property
     def commands(self) -> tuple[Command, ...]:
         """All of them, in order."""
-        optional = [command for command in (self.link, self.lmcache) if command is not None]
-        return (*self.valkeys, *optional, self.vllm)
+        link = () if self.link is None else (self.link,)
+        lmcaches = (engine.lmcache for engine in self.engines if engine.lmcache is not None)
+        return (*self.valkeys, *link, *lmcaches, *(engine.vllm for engine in self.engines))
 
 
 def draw(
@@ -73,9 +91,9 @@ def draw(
     """The blueprint of `arm`.
 
     `model` is a folder or hub id, `kv_bytes` the KV bytes a token, `link_bytes_per_s` each link's rate (text while it
-    is not known yet), `free` as many ports as `Ports.needed(arm)`, `folder` where a file for the processes may go.
+    is not known yet), `free` as many ports as `Ports.needed` says, `folder` where a file for the processes may go.
     """
-    ports, python = Ports.of(arm, free), Interpreter.of(arm.python)
+    ports, python = Ports.of(arm, engine.replicas, free), Interpreter.of(arm.python)
     shm_name = f"kvreplay-{os.getpid()}-{secrets.token_hex(3)}"
     link = _link(arm, ports, link_bytes_per_s)
     remote = arm.valkey
@@ -84,32 +102,38 @@ def draw(
         pairs = enumerate(zip(ports.valkeys, ports.links, strict=True))
         valkeys = tuple(valkey.command(remote, i, port, bus, folder) for i, (port, bus) in pairs)
     endpoints = _endpoints(remote, ports, linked=link is not None)
-    cache, connector, config = None, None, None
-    file = folder / "lmcache.yaml"
+    config, file = None, folder / "lmcache.yaml"
     if arm.lmcache is not None and arm.lmcache.mode == "inprocess":
         config = lmcache_inprocess.text(lmcache_inprocess.settings(arm.lmcache, engine, remote, endpoints))
-        connector = lmcache_inprocess.connector_config(engine)
-    elif arm.lmcache is not None:
-        cache = lmcache.command(
-            arm.lmcache,
-            zmq_port=ports.lmcache_zmq,
-            http_port=ports.lmcache_http,
-            shm_name=shm_name,
-            valkey=remote,
-            endpoints=endpoints,
+    engines = []
+    for index, own in enumerate(ports.engines):
+        cache, connector = None, None
+        if config is not None:
+            connector = lmcache_inprocess.connector_config(engine)
+        elif arm.lmcache is not None:
+            cache = lmcache.command(
+                arm.lmcache,
+                zmq_port=own.lmcache_zmq,
+                http_port=own.lmcache_http,
+                shm_name=f"{shm_name}-{index}",
+                valkey=remote,
+                endpoints=endpoints,
+                python=python,
+                index=index,
+            )
+            connector = lmcache.connector_config(own.lmcache_zmq)
+        server = vllm.command(
+            engine,
+            model=model,
+            port=own.vllm,
+            connector=connector,
+            kv_bytes=kv_bytes,
+            lmcache_file=file if config is not None else None,
             python=python,
+            index=index,
         )
-        connector = lmcache.connector_config(ports.lmcache_zmq)
-    server = vllm.command(
-        engine,
-        model=model,
-        port=ports.vllm,
-        connector=connector,
-        kv_bytes=kv_bytes,
-        lmcache_file=file if config is not None else None,
-        python=python,
-    )
-    return Blueprint(arm, ports, valkeys, link, cache, server, shm_name, file, config)
+        engines.append(EngineCommands(server, cache))
+    return Blueprint(arm, ports, valkeys, link, tuple(engines), file, config)
 
 
 def _started(arm: Arm) -> int:

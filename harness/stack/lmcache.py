@@ -8,7 +8,7 @@ import httpx
 from harness.config import LMCache, Valkey
 from harness.stack.interpreter import HERE, Interpreter
 from harness.stack.ports import listens
-from harness.stack.process import Command
+from harness.stack.process import Command, numbered
 
 READY_DEADLINE_S = 300.0
 _GIB = 2**30
@@ -29,8 +29,9 @@ def command(
     valkey: Valkey | None,
     endpoints: Sequence[str],
     python: Interpreter = HERE,
+    index: int = 0,
 ) -> Command:
-    """The server of one arm, run by `python`; `endpoints` are what its L2 adapter talks to (the links, if any)."""
+    """The server of an arm's engine `index`, run by `python`; its L2 adapter talks to `endpoints`."""
     l1_gib = f"{lmcache.l1 / _GIB:.6g}"
     argv = [
         *(python.path, "-m", "lmcache.cli.main", "server"),
@@ -46,7 +47,7 @@ def command(
     if valkey is not None:
         argv += ["--l2-adapter", json.dumps(adapter(valkey, endpoints))]
     env = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONDONTWRITEBYTECODE": "", **python.env}
-    return Command("lmcache", tuple(argv), env)
+    return Command(numbered("lmcache", index), tuple(argv), env)
 
 
 def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:

@@ -30,6 +30,11 @@ class Command:
         return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in self.env.items()), shlex.join(self.argv)])
 
 
+def numbered(name: str, index: int) -> str:
+    """The name of the service `index` (from 0) of its kind: the first goes without a number."""
+    return name if index == 0 else f"{name}-{index}"
+
+
 class Process:
     """A started service. Its log is kept whole; its end is never silent: `exited` resolves when it is gone."""
 

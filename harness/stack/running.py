@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from harness.config import Attach, Engine
 from harness.errors import StackError
 from harness.stack import lmcache, valkey, valkey_cluster, vllm
-from harness.stack.blueprint import Blueprint
+from harness.stack.blueprint import Blueprint, EngineCommands, EnginePorts
 from harness.stack.ports import listens
 from harness.stack.process import Command, Process
 from harness.stack.tiny_model import FIRST_TOKEN
@@ -25,10 +25,20 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
+class EngineAddress:
+    """Where one vLLM and its LMCache answer and log."""
+
+    url: str
+    metrics_url: str
+    lmcache_url: str | None = None
+    lmcache_log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunningStack:
     """Where the services of one arm answer and log, and the processes behind them (none when attached).
 
-    `more_urls` are attached servers that share the load of the one at `url`; `follower` is the command that writes
+    `more` are further engines that share the load of the one at `url`; `follower` is the command that writes
     their LMCache's log to `lmcache_log`. `remote_urls` are the Valkeys as LMCache reaches them, through their links;
     `valkey_urls` lead to them directly.
     """
@@ -42,9 +52,14 @@ class RunningStack:
     valkey_urls: tuple[str, ...]
     processes: tuple[Process, ...]
     facts: Mapping[str, Any]
-    more_urls: tuple[str, ...] = ()
+    more: tuple[EngineAddress, ...] = ()
     follower: Process | None = None
     remote_urls: tuple[str, ...] = ()
+
+    @property
+    def engines(self) -> tuple[EngineAddress, ...]:
+        """All engines of the arm, the one at `url` first."""
+        return (EngineAddress(self.url, self.metrics_url, self.lmcache_url, self.lmcache_log), *self.more)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -76,6 +91,7 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
     Raises StackError, with the failing service's last lines, when one does not get ready within its deadline.
     """
     ports = blueprint.ports
+    seats = list(zip(blueprint.engines, ports.engines, strict=True))
     async with contextlib.AsyncExitStack() as exits, httpx.AsyncClient(timeout=5.0) as client:
         processes: list[Process] = []
 
@@ -96,39 +112,59 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             link = await start(blueprint.link)
             for port in ports.links:
                 await link.ready(lambda port=port: valkey.ready(port), _LINK_DEADLINE_S)  # type: ignore[misc]
-        # vLLM imports for much longer than LMCache before it looks for it, so the two may start at once.
-        cache = await start(blueprint.lmcache) if blueprint.lmcache is not None else None
-        url = f"http://127.0.0.1:{ports.vllm}"
         if blueprint.lmcache_config is not None:
             blueprint.lmcache_file.parent.mkdir(parents=True, exist_ok=True)
             blueprint.lmcache_file.write_text(blueprint.lmcache_config)
-        server = await start(blueprint.vllm)
-        if cache is not None:
-            await cache.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
-
-        async def vllm_ready() -> bool:
-            return await listens(ports.vllm) and await vllm.ready(client, url)
-
-        await server.ready(vllm_ready, vllm.READY_DEADLINE_S)
-        say("asking vllm for a first token")
-        wrong = await vllm.answers(client, url, vllm.served_name(engine), [FIRST_TOKEN] * 2)
-        if wrong is not None:
-            raise server.failure(f"vllm is healthy but does not answer a request ({wrong})")
-        facts = await _facts(client, url, engine, server)
+        # vLLM imports for much longer than LMCache before it looks for it, so the two may start at once.
+        caches = [(await start(one.lmcache), own) for one, own in seats if one.lmcache is not None]
+        servers = [(await start(one.vllm), own) for one, own in seats]
+        for cache, own in caches:
+            await cache.ready(lambda own=own: lmcache.ready(client, own.lmcache_http), lmcache.READY_DEADLINE_S)  # type: ignore[misc]
+        facts = []
+        for server, own in servers:
+            facts.append(await _answering(server, own.vllm, engine, client, say))
         for process in processes:
             process.note_segments()
+        first, *more = [_address(own, one, blueprint, logs) for one, own in seats]
         yield RunningStack(
             arm=blueprint.arm.name,
             model=vllm.served_name(engine),
-            url=url,
-            metrics_url=f"{url}/metrics",
-            lmcache_url=f"http://127.0.0.1:{ports.lmcache_http}" if blueprint.lmcache else None,
-            lmcache_log=_lmcache_log(blueprint, logs),
+            url=first.url,
+            metrics_url=first.metrics_url,
+            lmcache_url=first.lmcache_url,
+            lmcache_log=first.lmcache_log,
             valkey_urls=_valkey_urls(blueprint),
             processes=tuple(processes),
-            facts=facts,
+            facts=facts[0],
+            more=tuple(more),
             remote_urls=_valkey_urls(blueprint, through_links=blueprint.link is not None),
         )
+
+
+async def _answering(server: Process, port: int, engine: Engine, client: httpx.AsyncClient, say: Say) -> dict[str, Any]:
+    """Wait until a vLLM is ready and has answered a request; what it says of itself."""
+    url = f"http://127.0.0.1:{port}"
+
+    async def healthy() -> bool:
+        return await listens(port) and await vllm.ready(client, url)
+
+    await server.ready(healthy, vllm.READY_DEADLINE_S)
+    say(f"asking {server.command.name} for a first token")
+    wrong = await vllm.answers(client, url, vllm.served_name(engine), [FIRST_TOKEN] * 2)
+    if wrong is not None:
+        raise server.failure(f"vllm is healthy but does not answer a request ({wrong})")
+    return await _facts(client, url, engine, server)
+
+
+def _address(own: EnginePorts, one: EngineCommands, blueprint: Blueprint, logs: Path) -> EngineAddress:
+    """Where one engine of a started arm and its LMCache answer and log."""
+    url = f"http://127.0.0.1:{own.vllm}"
+    log, lmcache_url = None, None
+    if one.lmcache is not None:
+        log, lmcache_url = logs / f"{one.lmcache.name}.log", f"http://127.0.0.1:{own.lmcache_http}"
+    elif blueprint.lmcache_config is not None:
+        log = logs / f"{one.vllm.name}.log"
+    return EngineAddress(url, f"{url}/metrics", lmcache_url, log)
 
 
 def _valkey_urls(blueprint: Blueprint, *, through_links: bool = False) -> tuple[str, ...]:
@@ -138,13 +174,6 @@ def _valkey_urls(blueprint: Blueprint, *, through_links: bool = False) -> tuple[
         return tuple(f"valkey://127.0.0.1:{port}" for port in (ports.links if through_links else ports.valkeys))
     query = urlencode(lmcache.credentials(remote))
     return tuple(f"{url}?{query}" if query else url for url in remote.urls)
-
-
-def _lmcache_log(blueprint: Blueprint, logs: Path) -> Path | None:
-    """LMCache's own log, or vLLM's where LMCache is inside its workers; None without LMCache."""
-    if blueprint.lmcache is not None:
-        return logs / "lmcache.log"
-    return logs / "vllm.log" if blueprint.lmcache_config is not None else None
 
 
 @contextlib.asynccontextmanager
@@ -178,7 +207,7 @@ async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> Asyn
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},
-            more_urls=tuple(more),
+            more=tuple(EngineAddress(one, f"{one}/metrics") for one in more),
             follower=follower,
             remote_urls=attach.valkey_urls,
         )

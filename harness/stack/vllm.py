@@ -11,7 +11,7 @@ import httpx
 
 from harness.config import Engine
 from harness.stack.interpreter import HERE, Interpreter
-from harness.stack.process import Command
+from harness.stack.process import Command, numbered
 
 READY_DEADLINE_S = 1200.0  # 25 to 75 s on a quiet machine, ten times that on a busy one; a hang is longer still
 _GIB = 2**30
@@ -26,8 +26,9 @@ def command(
     kv_bytes: int,
     lmcache_file: Path | None = None,
     python: Interpreter = HERE,
+    index: int = 0,
 ) -> Command:
-    """The server of one arm.
+    """The server `index` of an arm.
 
     `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV, `lmcache_file` what an LMCache
     inside the workers reads, `python` what runs it.
@@ -54,10 +55,10 @@ def command(
             argv += [flag, str(size)]
     if connector is not None:
         argv += ["--kv-transfer-config", json.dumps(connector)]
-    env = {**_environment(engine, kv_bytes), **python.env}
+    env = {**_environment(engine, kv_bytes, index), **python.env}
     if lmcache_file is not None:
         env["LMCACHE_CONFIG_FILE"] = str(lmcache_file)
-    return Command("vllm", (*argv, *_backend_args(engine), *engine.extra_args), env)
+    return Command(numbered("vllm", index), (*argv, *_backend_args(engine), *engine.extra_args), env)
 
 
 def served_name(engine: Engine) -> str:
@@ -69,7 +70,7 @@ def _backend_args(engine: Engine) -> list[str]:
     return ["--dtype", "bfloat16"] if engine.backend == "vllm-cpu" else []
 
 
-def _environment(engine: Engine, kv_bytes: int) -> dict[str, str]:
+def _environment(engine: Engine, kv_bytes: int, index: int) -> dict[str, str]:
     env = {
         "DO_NOT_TRACK": "1",
         "VLLM_NO_USAGE_STATS": "1",
@@ -81,10 +82,11 @@ def _environment(engine: Engine, kv_bytes: int) -> dict[str, str]:
     }
     if engine.backend == "vllm-cpu":
         cores = sorted(os.sched_getaffinity(0))
+        own = cores[index :: engine.replicas] or cores[-1:]
         env |= {
             "HF_HUB_OFFLINE": "1",
             "VLLM_CPU_KVCACHE_SPACE": str(kv_space_gib(engine, kv_bytes)),
-            "VLLM_CPU_OMP_THREADS_BIND": omp_binding(engine.tensor_parallel, cores),
+            "VLLM_CPU_OMP_THREADS_BIND": omp_binding(engine.tensor_parallel, own),
         }
     return env
 

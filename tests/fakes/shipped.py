@@ -22,7 +22,8 @@ def arms(config: Path) -> Iterator[tuple[Engine, Arm, Blueprint]]:
     if experiment.engine.backend == "attach":
         return
     for arm in experiment.arms:
-        free = range(_FIRST_PORT, _FIRST_PORT + Ports.needed(arm))
+        needed = Ports.needed(arm, experiment.engine.replicas)
+        free = range(_FIRST_PORT, _FIRST_PORT + needed)
         rate = "RATE" if arm.valkey is not None and arm.valkey.link is not None else 0.0
         folder = Path("RUN") / "logs" / arm.name
         yield (

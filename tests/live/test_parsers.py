@@ -33,7 +33,7 @@ def test_vllm_takes_every_option(engine: Engine) -> None:
     from vllm.entrypoints.launchers.cli_args import make_arg_parser  # noqa: PLC0415
     from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: PLC0415
 
-    argv = _draw(engine).vllm.argv
+    argv = _draw(engine).engines[0].vllm.argv
     parsed: Any = make_arg_parser(FlexibleArgumentParser()).parse_args(list(argv[3:]))
     assert parsed.tensor_parallel_size == engine.tensor_parallel
     assert parsed.num_gpu_blocks_override == (engine.kv_cache_tokens or 0) // engine.block_size
@@ -46,7 +46,7 @@ def test_lmcache_takes_every_option() -> None:
     """The L2 adapter is the sharded plugin, with one endpoint a rank."""
     from lmcache.cli.commands.server import ServerCommand  # noqa: PLC0415
 
-    lmcache = _draw(CUDA).lmcache
+    lmcache = _draw(CUDA).engines[0].lmcache
     assert lmcache is not None
     parser = argparse.ArgumentParser()
     ServerCommand().add_arguments(parser)
@@ -85,13 +85,13 @@ def test_every_shipped_command_line_and_file_is_taken(config: Path, tmp_path: Pa
     from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: PLC0415
 
     for engine, arm, blueprint in arms(config):
-        parsed: Any = make_arg_parser(FlexibleArgumentParser()).parse_args(list(blueprint.vllm.argv[3:]))
+        parsed: Any = make_arg_parser(FlexibleArgumentParser()).parse_args(list(blueprint.engines[0].vllm.argv[3:]))
         assert parsed.prefill_context_parallel_size == engine.prefill_context_parallel
         assert (parsed.kv_transfer_config is None) == (arm.lmcache is None)
-        if blueprint.lmcache is not None:
+        if blueprint.engines[0].lmcache is not None:
             parser = argparse.ArgumentParser()
             ServerCommand().add_arguments(parser)
-            parser.parse_args(list(blueprint.lmcache.argv[4:]))
+            parser.parse_args(list(blueprint.engines[0].lmcache.argv[4:]))
         if blueprint.lmcache_config is not None:
             file = tmp_path / "lmcache.yaml"
             file.write_text(blueprint.lmcache_config)

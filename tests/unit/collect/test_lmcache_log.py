@@ -3,6 +3,7 @@
 import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -242,6 +243,64 @@ def test_a_load_inside_the_engine_gives_back_what_was_written(
     assert event.request_id == ("kvr-r1a1-7" if request else None)
     (exact,) = _parse(_line(text), version=None, layout=KeyLayout(256, 1, 1_048_576))
     assert exact.bytes == got * 4096
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "figures"),
+    [
+        (
+            "Reqid: cmpl-x-0-1a2b3c4d, Total tokens 4109, LMCache hit tokens: None.",
+            "lookup",
+            {"tokens": 4109, "hit_tokens": None, "request_id": "x"},
+        ),
+        (
+            (
+                "Reqid: cmpl-x-0-1a2b3c4d, Total tokens 99, Inference Engine computed tokens: 16, LMCache "
+                "hit tokens: 64, but need to load: 48 < min_retrieve 256, skip retrieve but record for save skip"
+            ),
+            "lookup",
+            {"computed_tokens": 16, "hit_tokens": 64, "need_tokens": 48},
+        ),
+        (
+            "Retrieved 84 out of 84 out of total 15444 tokens",
+            "load",
+            {"tokens": 84, "need_tokens": 84, "total_tokens": 15444, "cost_ms": None},
+        ),
+        (
+            (
+                "Stored 256 out of total 300 tokens. size: 0.5000 gb, total time 4.0000 ms, throughput: 9.0000 GB/s; "
+                "offload_time: 1.0000 ms, put_time: 2.0000 ms"
+            ),
+            "store",
+            {"tokens": 256, "total_tokens": 300, "cost_ms": 4.0, "gb_per_s": 9.0, "bytes": 2**29},
+        ),
+        ("Stored 256 out of total 300 tokens", "store", {"tokens": 256, "total_tokens": 300, "cost_ms": None}),
+        (
+            (
+                "[req_id=unspecified] Stored 256 out of total 300 tokens. size: 0.5000 GB, cost 4.0000 ms, throughput: "
+                "9.0000 GB/s"
+            ),
+            "store",
+            {"tokens": 256, "request_id": None, "cost_ms": 4.0},
+        ),
+        (
+            "Storing KV cache for 256 out of 300 tokens (skip_leading_tokens=44) for request cmpl-bench-000123-0",
+            "store",
+            {"tokens": 256, "total_tokens": 300, "request_id": "bench-000123", "cost_ms": None},
+        ),
+        (
+            "Responding to scheduler for lookup id cmpl-x-0-1a2b3c4d with retrieved length 1280",
+            "prefetch",
+            {"hit_tokens": 1280, "request_id": "x"},
+        ),
+    ],
+)
+def test_the_rarer_lines_are_read_too(message: str, kind: str, figures: dict[str, Any]) -> None:
+    """Lookups on their way or too short to load, loads layer by layer, stores of a build in between, announcements."""
+    (event,) = _parse(_line(message), version=None)
+    assert event.kind == kind
+    assert {name: getattr(event, name) for name in figures} == figures
+    assert _parse(_line("Retrieved 256 tokens"), version=None) == (), "said again after the last layer"
 
 
 @pytest.mark.parametrize(

@@ -59,22 +59,22 @@ def test_lmcache_talks_to_the_links_and_the_links_to_the_valkeys() -> None:
         "vllm",
     ]
     assert blueprint.link is not None
-    assert blueprint.lmcache is not None
+    assert blueprint.engines[0].lmcache is not None
     pairs = [blueprint.link.argv[i + 1] for i, word in enumerate(blueprint.link.argv) if word == "--link"]
     assert pairs == [f"{a}:{b}" for a, b in zip(ports.links, ports.valkeys, strict=True)]
-    adapter: dict[str, Any] = json.loads(_value(blueprint.lmcache.argv, "--l2-adapter"))
+    adapter: dict[str, Any] = json.loads(_value(blueprint.engines[0].lmcache.argv, "--l2-adapter"))
     assert adapter["adapter_params"]["endpoints"] == [f"127.0.0.1:{port}" for port in ports.links]
-    connector = json.loads(_value(blueprint.vllm.argv, "--kv-transfer-config"))
-    assert connector["kv_connector_extra_config"]["lmcache.mp.port"] == ports.lmcache_zmq
-    assert _value(blueprint.lmcache.argv, "--port") == str(ports.lmcache_zmq)
+    connector = json.loads(_value(blueprint.engines[0].vllm.argv, "--kv-transfer-config"))
+    assert connector["kv_connector_extra_config"]["lmcache.mp.port"] == ports.engines[0].lmcache_zmq
+    assert _value(blueprint.engines[0].lmcache.argv, "--port") == str(ports.engines[0].lmcache_zmq)
 
 
 def test_without_a_link_lmcache_talks_to_the_valkeys() -> None:
     """One instance is the same client as N, so that arms differ in the number only."""
     blueprint = _draw(CPU, _arm(1))
     assert blueprint.link is None
-    assert blueprint.lmcache is not None
-    adapter = json.loads(_value(blueprint.lmcache.argv, "--l2-adapter"))
+    assert blueprint.engines[0].lmcache is not None
+    adapter = json.loads(_value(blueprint.engines[0].lmcache.argv, "--l2-adapter"))
     assert adapter["type"] == "native_plugin"
     assert adapter["adapter_params"]["endpoints"] == [f"127.0.0.1:{blueprint.ports.valkeys[0]}"]
 
@@ -96,10 +96,10 @@ def test_each_valkey_is_set_up_as_the_config_says() -> None:
 def test_the_host_arm_has_no_adapter_and_keeps_what_it_stores() -> None:
     """L1 only: no L2, LMCache's default store policy."""
     blueprint = _draw(CPU, _arm(policy="default"))
-    assert blueprint.lmcache is not None
-    assert "--l2-adapter" not in blueprint.lmcache.argv
-    assert _value(blueprint.lmcache.argv, "--l2-store-policy") == "default"
-    assert _value(blueprint.lmcache.argv, "--l1-size-gb") == "1"
+    assert blueprint.engines[0].lmcache is not None
+    assert "--l2-adapter" not in blueprint.engines[0].lmcache.argv
+    assert _value(blueprint.engines[0].lmcache.argv, "--l2-store-policy") == "default"
+    assert _value(blueprint.engines[0].lmcache.argv, "--l1-size-gb") == "1"
 
 
 def test_the_cuda_command_line_has_no_cpu_settings_and_the_parallel_sizes() -> None:
@@ -108,7 +108,7 @@ def test_the_cuda_command_line_has_no_cpu_settings_and_the_parallel_sizes() -> N
         backend="vllm", model="org/name", block_size=16, tensor_parallel=2, prefill_context_parallel=8,
         extra_args=("--gpu-memory-utilization", "0.9"),
     )  # fmt: skip
-    vllm = _draw(engine, _arm(8)).vllm
+    vllm = _draw(engine, _arm(8)).engines[0].vllm
     assert _value(vllm.argv, "--tensor-parallel-size") == "2"
     assert _value(vllm.argv, "--prefill-context-parallel-size") == "8"
     assert "--data-parallel-size" not in vllm.argv
@@ -121,17 +121,18 @@ def test_nothing_leaves_the_machine() -> None:
     """Telemetry off, every address a loopback one."""
     for command in _draw(CPU, _arm(2, link=True)).commands:
         assert "0.0.0.0" not in command.shell()  # noqa: S104
-    vllm = _draw(CPU, _arm(1)).vllm
+    vllm = _draw(CPU, _arm(1)).engines[0].vllm
     assert (vllm.env["VLLM_NO_USAGE_STATS"], vllm.env["LMCACHE_TRACK_USAGE"]) == ("1", "false")
 
 
-@given(st.integers(1, 64), st.booleans())
-def test_no_two_services_share_a_port(instances: int, link: bool) -> None:
+@given(st.integers(1, 64), st.booleans(), st.integers(1, 4))
+def test_no_two_services_share_a_port(instances: int, link: bool, replicas: int) -> None:
     """Every port that an arm needs is dealt once."""
     arm = _arm(instances, link=link)
-    ports = Ports.of(arm, range(Ports.needed(arm)))
-    dealt = [ports.vllm, ports.lmcache_zmq, ports.lmcache_http, *ports.valkeys, *ports.links]
-    assert sorted(dealt) == list(range(Ports.needed(arm)))
+    ports = Ports.of(arm, replicas, range(Ports.needed(arm, replicas)))
+    engines = [port for own in ports.engines for port in (own.vllm, own.lmcache_zmq, own.lmcache_http)]
+    assert sorted([*engines, *ports.valkeys, *ports.links]) == list(range(Ports.needed(arm, replicas)))
+    assert len(ports.engines) == replicas
     assert len(ports.valkeys) == len(ports.links) == instances
 
 
@@ -152,7 +153,7 @@ def test_ranks_have_cores_of_their_own_and_leave_one(ranks: int, cores: list[int
 
 def test_arms_with_and_without_lmcache_compute_on_the_same_cores() -> None:
     """vLLM's own choice differs between the two: it would compare engines of different size."""
-    plain, remote = (_draw(CPU, arm).vllm.env for arm in (Arm(name="a"), _arm(1)))
+    plain, remote = (_draw(CPU, arm).engines[0].vllm.env for arm in (Arm(name="a"), _arm(1)))
     assert plain["VLLM_CPU_OMP_THREADS_BIND"] == remote["VLLM_CPU_OMP_THREADS_BIND"] != "auto"
 
 
@@ -161,12 +162,12 @@ def test_in_process_lmcache_is_a_file_that_vllm_reads() -> None:
     for loads in ("sync", "async"):
         blueprint = _draw(CPU, _inprocess(2, loads=loads))
         assert [command.name for command in blueprint.commands] == ["valkey-0", "valkey-1", "vllm"]
-        assert blueprint.vllm.env["LMCACHE_CONFIG_FILE"] == str(blueprint.lmcache_file)
+        assert blueprint.engines[0].vllm.env["LMCACHE_CONFIG_FILE"] == str(blueprint.lmcache_file)
         document = yaml.safe_load(blueprint.lmcache_config or "")
         assert (document["enable_async_loading"], document["local_cpu"]) == (loads == "async", False)
         extra = document["extra_config"]
         assert extra["kvreplay.endpoints"] == [f"127.0.0.1:{port}" for port in blueprint.ports.valkeys]
-        connector = json.loads(_value(blueprint.vllm.argv, "--kv-transfer-config"))
+        connector = json.loads(_value(blueprint.engines[0].vllm.argv, "--kv-transfer-config"))
         assert connector["kv_connector_module_path"] == "harness.plugins.cpu_lmcache_connector"
         assert connector["kv_load_failure_policy"] == "recompute"
 
@@ -175,7 +176,7 @@ def test_in_process_on_cuda_is_lmcaches_own_connector() -> None:
     """Ours is for a CPU only; with placement by rank every rank writes, also where the model has MLA."""
     engine = Engine(backend="vllm", model="org/name", prefill_context_parallel=8)
     blueprint = _draw(engine, _inprocess(8, placement="rank"))
-    connector = json.loads(_value(blueprint.vllm.argv, "--kv-transfer-config"))
+    connector = json.loads(_value(blueprint.engines[0].vllm.argv, "--kv-transfer-config"))
     assert connector["kv_connector"] == "LMCacheConnectorV1"
     assert "kv_connector_module_path" not in connector
     document = yaml.safe_load(blueprint.lmcache_config or "")
@@ -191,3 +192,21 @@ def test_in_process_without_valkey_is_the_host_tier() -> None:
     assert document["max_local_cpu_size"] == 1
     assert "remote_storage_plugins" not in document
     assert _draw(CPU, _arm()).lmcache_config is None
+
+
+def test_replicas_are_engines_of_their_own_behind_one_remote_tier() -> None:
+    """Each has a vLLM, an LMCache, a segment and cores of its own; their LMCaches have the same Valkey."""
+    engine = CPU.model_copy(update={"replicas": 2})
+    arm = _arm(1)
+    free = range(9000, 9000 + Ports.needed(arm, 2))
+    blueprint = draw(engine, arm, model="m", kv_bytes=1, link_bytes_per_s=0.0, free=free, folder=Path("logs"))
+    names = [command.name for command in blueprint.commands]
+    assert names == ["valkey-0", "lmcache", "lmcache-1", "vllm", "vllm-1"]
+    adapters, segments = set(), set()
+    for one, own in zip(blueprint.engines, blueprint.ports.engines, strict=True):
+        assert one.lmcache is not None
+        adapters.add(_value(one.lmcache.argv, "--l2-adapter"))
+        segments.add(_value(one.lmcache.argv, "--shm-name"))
+        connector = json.loads(_value(one.vllm.argv, "--kv-transfer-config"))
+        assert connector["kv_connector_extra_config"]["lmcache.mp.port"] == own.lmcache_zmq
+    assert (len(adapters), len(segments)) == (1, 2)
