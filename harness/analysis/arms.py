@@ -1,5 +1,6 @@
 """What each arm did: requests, latencies, throughput, cache hits, stability, and its TTFT beside that of recompute."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,8 +24,6 @@ _COUNTERS = {
     "valkey_bytes_out": ("valkey_bytes_out", "bytes"),
 }
 _LATENCIES = {"ttft_due": "ttft_due_ms", "tpot": "tpot_ms", "e2el": "e2el_ms"}
-PARTS = ("queue", "load_wait", "load", "recompute", "delivery", "unexplained")
-"""The parts of a TTFT, as far as requests.parquet has a column of each (with _ms)."""
 _THIRDS = 3
 
 
@@ -47,9 +46,7 @@ def arm_findings(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ())
             findings += _latencies("ttft", own, group)
             base = ttft.get((base_arm or "", group.workload, group.pass_name))
             if base is not None and group.arm != base_arm:
-                findings += [
-                    Finding(f"ttft_{name}_ratio", "x", own.ratio(base, name), group.by) for name in ("p50", "p99")
-                ]
+                findings += _ratios(own, base, group)
         for name, column in _LATENCIES.items():
             measured = latency(group.by_repeat(column), resamples)
             if measured is not None:
@@ -60,7 +57,6 @@ def arm_findings(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ())
         findings += _third_findings(group, resamples)
         findings += _counters(group, own_passes)
         findings += hit_findings(group, own_passes)
-        findings += _part_findings(group, resamples)
         findings += slice_findings(group, resamples)
     return tuple(findings)
 
@@ -94,19 +90,18 @@ def _latencies(prefix: str, measured: Latency, group: Group) -> list[Finding]:
     return [Finding(f"{prefix}_{name}", "ms", measured.estimate(name), group.by) for name in STATISTICS]
 
 
+def _ratios(own: Latency, base: Latency, group: Group) -> Iterator[Finding]:
+    for name in ("p50", "p99"):
+        ratio = own.ratio(base, name)
+        if math.isfinite(ratio.value):
+            yield Finding(f"ttft_{name}_ratio", "x", ratio, group.by)
+
+
 def _third_findings(group: Group, resamples: int) -> Iterator[Finding]:
     for number, values in enumerate(thirds(group), start=1):
         measured = latency([values], resamples)
         if measured is not None:
             yield Finding(f"ttft_p50_third_{number}", "ms", measured.estimate("p50"), group.by)
-
-
-def _part_findings(group: Group, resamples: int) -> Iterator[Finding]:
-    """Mean of each part of TTFT, of the requests of which it is known."""
-    for part in PARTS:
-        measured = latency(group.by_repeat(f"{part}_ms"), resamples) if f"{part}_ms" in group.requests else None
-        if measured is not None:
-            yield Finding(f"{part}_mean", "ms", measured.estimate("mean", positive=False), group.by)
 
 
 def _counters(group: Group, rows: pd.DataFrame) -> Iterator[Finding]:

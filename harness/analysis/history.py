@@ -39,7 +39,7 @@ def history_lines(run: Run, summary: Summary) -> list[dict[str, Any]]:
             "identity": identities[finding.by["arm"]],
         }
         for finding in summary.findings
-        if finding.by.keys() == _OF_AN_ARM
+        if finding.by.keys() == _OF_AN_ARM and math.isfinite(finding.estimate.value)
     ]
 
 

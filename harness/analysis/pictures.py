@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import PARTS
+from harness.analysis.explained import PARTS
 from harness.analysis.measured import OPEN_LOOP_PASS, Group, measured_groups
 from harness.analysis.slices import lookup_outcomes
 from harness.records import Run
@@ -105,7 +105,7 @@ def _thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def _parts(rows: pd.DataFrame) -> tuple[dict[str, float], ...]:
-    columns = {part: _known(rows[f"{part}_ms"]) for part in PARTS if f"{part}_ms" in rows}
+    columns = {part.removesuffix("_ms"): _known(rows[part]) for part in PARTS}
     lines = ({part: values[at] for part, values in columns.items()} for at in range(len(rows)))
     return tuple({part: value for part, value in line.items() if value is not None} for line in lines)
 

@@ -54,7 +54,7 @@ def tell(run: Run, summary: Summary) -> Story:
 
 
 def _capacity(meta: Mapping[str, Any]) -> tuple[CapacityCurve, ...]:
-    """run.json's `capacity_curves`: name -> [[capacity in tokens, hit rate], ...], as the simulator writes them."""
+    """run.json's `capacity_curves`: name -> [[capacity in tokens, hit rate], ...]."""
     curves: Mapping[str, Sequence[Sequence[float]]] = meta.get("capacity_curves") or {}
     return tuple(
         CapacityCurve(str(name), tuple((float(point[0]), float(point[1])) for point in points if point[0] > 0))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import TraceError
+from harness.experiment.workloads import Workloads, granule_tokens
 from harness.sim.curve import Curve, Uses, hit_curve, uses_of, working_sets
 from harness.trace import ReadOptions, Trace, read_trace
 from harness.trace.reuse import PrefixTree
@@ -41,6 +42,24 @@ def curves_of(
     return found
 
 
+def replayed_curves(workloads: Workloads, points: int = 60) -> dict[str, list[tuple[int, float]]]:
+    """For run.json: capacity in tokens and hit rate, of each trace that says what its rows share, in each granule.
+
+    The trace is that of the plan, before what depends on the machine, and without its prewarming.
+    """
+    granules = sorted({granule_tokens(workloads.experiment, arm) for arm in workloads.experiment.arms})
+    found = {}
+    for name, replayed in workloads.traces.items():
+        if any(request.blocks for request in replayed.kept.requests):
+            trace = _whole_prompts(replayed.kept)
+            rows, prefixes = _prefixes(trace)
+            for granule in granules:
+                curve = hit_curve(uses_of(rows, prefixes, trace.block_size, granule))
+                line = [(int(tokens), curve.hit_rate(tokens)) for tokens in _ladder(curve, points)]
+                found[f"{name}, in {granule} tokens"] = line
+    return found
+
+
 def document(path: Path, curves: Sequence[TierCurve], kv_bytes: int | None, points: int) -> dict[str, Any]:
     """Plain values: each curve at `points` capacities (even in the logarithm), exact there, and what it says."""
     return {
@@ -60,8 +79,6 @@ def cliff(curve: Curve) -> tuple[int, int] | None:
 
 def _curve(one: TierCurve, kv_bytes: int | None, points: int) -> dict[str, Any]:
     curve = one.curve
-    most = len(curve.hits) * curve.granule_tokens
-    ladder = np.unique(np.geomspace(curve.granule_tokens, most, points).round().astype(np.int64))
     edge = cliff(curve)
     return {
         "tiers": one.tiers,
@@ -72,8 +89,15 @@ def _curve(one: TierCurve, kv_bytes: int | None, points: int) -> dict[str, Any]:
         "capacity_tokens_for_share": {f"{share:g}": curve.capacity_for(share) for share in _SHARES},
         "cliff_tokens": None if edge is None else list(edge),
         "working_set_tokens": list(one.working_set_tokens),
-        "points": [_point(int(tokens), curve, kv_bytes) for tokens in ladder],
+        "points": [_point(int(tokens), curve, kv_bytes) for tokens in _ladder(curve, points)],
     }
+
+
+def _ladder(curve: Curve, points: int) -> list[int]:
+    """Capacities from one granule to all, even in the logarithm."""
+    most = len(curve.hits) * curve.granule_tokens
+    steps = np.geomspace(curve.granule_tokens, most, points).round().astype(np.int64)
+    return [int(tokens) for tokens in np.unique(steps)]
 
 
 def _point(tokens: int, curve: Curve, kv_bytes: int | None) -> dict[str, float | int | None]:
@@ -89,6 +113,11 @@ def _read(path: Path, form: str | None, options: ReadOptions) -> Trace:
             where=str(path),
             remedy="give a trace with hash_ids, or convert one from text with a tokenizer",
         )
+    return _whole_prompts(trace)
+
+
+def _whole_prompts(trace: Trace) -> Trace:
+    """The trace with every turn as the prompt it makes, where the file has only what a turn adds."""
     if trace.report is not None and trace.report.turn_lengths == "delta":
         return Trace(
             tuple(accumulate(trace.requests, trace.block_size)), trace.block_size, trace.source, trace.provenance

@@ -82,7 +82,8 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         finally:
             folder.update(run.facts())
         expected = journal.counts
-    # pandas takes a second to import: the run waits for it only now that nothing is measured any more
+    # pandas and numba take seconds to import: the run waits for them only now that nothing is measured any more
+    from harness.experiment.curve import replayed_curves  # noqa: PLC0415
     from harness.experiment.join import join_servers  # noqa: PLC0415
 
     logs = {arm.name: ArmLog(was_read=False) for arm in prepared.experiment.arms if arm.lmcache is not None}
@@ -91,7 +92,8 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         expected=expected,
         join=lambda tables: join_servers(tables, logs | place.logs, place.caveats.append),
     )
-    folder.update(run.facts(), run.status())
+    curves = {"capacity_curves": replayed_curves(prepared.workloads)}
+    folder.update({**run.facts(), **curves}, run.status())
     return RunEnd(folder.path, tuple(run.failures), run.interrupted)
 
 

@@ -60,14 +60,6 @@ def render_markdown(summary: Summary, story: Story) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _score(summary: Summary) -> list[str]:
-    rows = score_rows(summary)
-    if not rows:
-        return []
-    winners = winner_rows(summary)
-    return ["## Prediction and measurement", _table(SCORE_HEADERS, rows), _table(WINNER_HEADERS, winners)]
-
-
 def _slices(summary: Summary, key: str, title: str) -> list[str]:
     rows = slice_rows(summary, key)
     return [title, _table(SLICE_HEADERS, (row.cells for row in rows))] if rows else []
@@ -80,6 +72,14 @@ def _further(summary: Summary, columns: Columns) -> str:
 
 def _titled(title: str, table: Table) -> list[str]:
     return [title, _table(table.headers, (row.cells for row in table.rows))] if table.rows else []
+
+
+def _score(summary: Summary) -> list[str]:
+    rows = score_rows(summary)
+    if not rows:
+        return []
+    winners = winner_rows(summary)
+    return ["## Prediction and measurement", _table(SCORE_HEADERS, rows), _table(WINNER_HEADERS, winners)]
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

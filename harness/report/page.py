@@ -1,6 +1,6 @@
 """report.html: one file that needs no network, read from the top: the verdict, the numbers, what is behind them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.analysis import Story, Summary
@@ -23,6 +23,8 @@ from harness.report.rows import (
     slice_rows,
     table_rows,
 )
+from harness.report.score import HEADERS as SCORE_HEADERS
+from harness.report.score import WINNER_HEADERS, score_rows, winner_rows
 from harness.report.story_rows import Table, prediction_table, published_table, simulated_table
 from harness.report.template import render
 
@@ -60,6 +62,8 @@ def render_page(summary: Summary, story: Story) -> str:
         slos=", ".join(f"{slo.metric} within {digits(slo.limit_ms)} ms" for slo in summary.slos),
         published=published_table(story),
         simulated=simulated_table(summary),
+        score=Table(SCORE_HEADERS, _lines(score_rows(summary)), 3),
+        winners=Table(WINNER_HEADERS, _lines(winner_rows(summary)), 2),
         predictions=prediction_table(story),
         drawn=drawn,
         has_charts=number > 0,
@@ -67,7 +71,7 @@ def render_page(summary: Summary, story: Story) -> str:
         validity=story.validity,
         machine=machine_rows(summary),
         selftest_line=selftest_line(summary.selftest),
-        errors=Table(ERROR_HEADERS, tuple(_errors(summary)), 2),
+        errors=Table(ERROR_HEADERS, _lines(error_rows(summary.selftest["errors"]) if summary.selftest else []), 2),
         facts=summary.facts,
         commands=story.commands,
     )
@@ -131,6 +135,5 @@ def _alone(figure: Drawn) -> Grid:
     return Grid("", "", (figure,))
 
 
-def _errors(summary: Summary) -> list[Row]:
-    selftest = summary.selftest
-    return [Row(cells, opens=False) for cells in error_rows(selftest["errors"])] if selftest else []
+def _lines(rows: Iterable[tuple[str, ...]]) -> tuple[Row, ...]:
+    return tuple(Row(cells, opens=False) for cells in rows)

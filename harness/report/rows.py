@@ -1,5 +1,6 @@
 """The result table as text: one row an arm, workload and pass, the arms of one pass beside each other."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -147,7 +148,7 @@ def _cells(by_name: Mapping[str, Finding], intervals: bool) -> tuple[str, ...]:
 
 
 def _value(finding: Finding | None, interval: bool, significant: int = 3) -> str:
-    if finding is None:
+    if finding is None or not math.isfinite(finding.estimate.value):
         return _MISSING
     estimate = finding.estimate
     text = digits(estimate.value, significant)

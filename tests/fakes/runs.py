@@ -71,6 +71,7 @@ def _requests(p: FakePass) -> list[dict[str, Any]]:
             "row": seq,
             "source": "live",
             "due_ns": 5_000_000_000 + seq * 1_000_000_000,
+            "t0_unix_ns": 10**18,
             "prompt_tokens_planned": PROMPT_TOKENS,
             "prompt_tokens": p.prompt_tokens,
             "cached_tokens": 0,

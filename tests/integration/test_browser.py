@@ -74,7 +74,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "prefix_cache_hits": 2,
         "external_prefix_cache_hits": 5,
     }
-    times = {"sent_ns": 1, "done_ns": 2, "cached_tokens": 64, "external_cached_tokens": 64, "load_ms": 3.0}
+    times = {
+        "sent_ns": 1,
+        "done_ns": 2,
+        "cached_tokens": 64,
+        "external_cached_tokens": 64,
+        "load_ms": 3.0,
+        "unexplained_ms": 1.0,
+    }
     passes = [
         FakePass(arm, [float(ms) for ms in RANDOM.gamma(9, 20, size=150)], name=name, counters=counters, columns=times)
         for arm in ("recompute", "host", "valkey-1", "valkey-4")

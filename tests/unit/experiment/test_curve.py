@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness.errors import TraceError
-from harness.experiment.curve import cliff, curves_of, document
+from harness.experiment.curve import cliff, curves_of, document, replayed_curves
+from harness.experiment.prepare import prepare
 from harness.sim.curve import hit_curve, uses_of
 from harness.trace import ReadOptions, read_trace
 from harness.trace.reuse import PrefixTree
 from tests.fakes.traces import SHARED, jsonl, row
 
+LAPTOP = Path(__file__).parents[3] / "configs" / "laptop.yaml"
 MOONCAKE = SHARED / "mooncake_conversation.jsonl"
 CHUNK_BYTES = 24_780_800  # 512 tokens of 48,400 bytes
 
@@ -71,3 +73,14 @@ def test_a_trace_that_says_nothing_of_sharing_has_no_curve(tmp_path: Path) -> No
     path = jsonl(tmp_path / "t.jsonl", row(hash_ids=None), row(timestamp=5, hash_ids=None))
     with pytest.raises(TraceError, match="no row says what it shares"):
         curves_of(path, None, ReadOptions(allow_unhashed=True), [("gpu", 16)])
+
+
+def test_the_curves_of_what_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One a granule of the arms, for run.json: capacities grow, hits with them, up to those of an infinite cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    curves = replayed_curves(prepare(LAPTOP).workloads)
+    assert set(curves) == {"trace-16k, in 128 tokens", "trace-16k, in 256 tokens"}
+    for line in curves.values():
+        assert [tokens for tokens, _ in line] == sorted({tokens for tokens, _ in line})
+        assert [rate for _, rate in line] == sorted(rate for _, rate in line)
+        assert 0.5 < line[-1][1] < 1

@@ -101,7 +101,7 @@ def test_sections_with_data_are_there() -> None:
     run = fake_run(
         [
             FakePass("recompute", [100.0] * 9),
-            FakePass("valkey-1", [50.0] * 9, columns={"load_ms": 7.0, "cached_tokens": 64}),
+            FakePass("valkey-1", [50.0] * 9, columns={"load_ms": 7.0, "unexplained_ms": 1.0, "cached_tokens": 64}),
         ],
         probe={"prefill_tokens_per_s": 9200.0, "kv_bytes_per_token": 4096, "bstar_bytes_per_s": 37.7e6},
         arms={"valkey-1": {"link_bytes_per_s": 12.8e6, "instances": 1, "rho": 1.13}},
