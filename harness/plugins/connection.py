@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from harness.plugins.address import Address, Entry
-from harness.plugins.resp import CRLF, ProtocolError, ReplyReader, command, command_head
+from harness.plugins.resp import BUFFER_BYTES, CRLF, ProtocolError, ReplyReader, command, command_head
 
 PIPELINE_DEPTH = 32  # requests sent before their replies are read: bounds what the server must buffer for us
 _CONNECT_TIMEOUT_S = 3.0  # long enough for one lost SYN (repeated after 1 s, RFC 6298)
@@ -48,6 +49,7 @@ class Connection:
         self._silence_s = silence_s
         # The kernel may wait for the rest before it sends; a TLS socket takes no flags.
         self._more = 0 if address.tls else socket.MSG_MORE
+        self._bounded_s = 0.0
         self._lock = threading.Lock()
         self._closed = False
         self._socket: socket.socket | None = None
@@ -128,6 +130,9 @@ class Connection:
             secure = context.wrap_socket(plain, server_hostname=address.host, do_handshake_on_connect=False)
             self._adopt(secure)
             secure.do_handshake()
+        else:
+            plain.settimeout(None)
+            self._bound(plain, timeout_s)
         self._reader = ReplyReader(self._receive_into)
 
     def _adopt(self, opened: socket.socket) -> socket.socket:
@@ -160,7 +165,10 @@ class Connection:
     def _push(self, data: memoryview, flags: int = 0) -> None:
         """Send all of `data`. Not sendall: its timeout would bound the whole, not a silence."""
         while data:
-            data = data[self._usable().send(data, flags) :]
+            try:
+                data = data[self._usable().send(data, flags) :]
+            except BlockingIOError:
+                raise TimeoutError("timed out") from None
 
     def _outcome(self, request: Request) -> bool | str:
         reply = self._reader.reply()
@@ -184,14 +192,33 @@ class Connection:
         return True
 
     def _receive_into(self, view: memoryview) -> int:
-        return self._usable().recv_into(view)
+        # A value is waited for in the kernel, whole: woken for each packet, threads would fight for the interpreter.
+        flags = socket.MSG_WAITALL if len(view) > BUFFER_BYTES and not self._address.tls else 0
+        try:
+            return self._usable().recv_into(view, 0, flags)
+        except BlockingIOError:
+            raise TimeoutError("timed out") from None
 
     def _usable(self) -> socket.socket:
-        """The socket, its timeout set to how long it may be silent."""
+        """The socket, bounded by how long it may be silent."""
         if self._socket is None:
             raise ConnectionError("not connected")
-        self._socket.settimeout(self._patience_s())
+        patience_s = self._patience_s()
+        if self._address.tls:
+            self._socket.settimeout(patience_s)
+        elif patience_s < self._bounded_s or self._bounded_s < self._silence_s:
+            self._bound(self._socket, patience_s)
         return self._socket
+
+    def _bound(self, plain: socket.socket, seconds: float) -> None:
+        """Let the kernel end a send or receive after `seconds` in which it waited (socket(7), SO_RCVTIMEO).
+
+        A Python timeout would ask the kernel three times for each packet: to set it, to wait, to receive.
+        """
+        whole, part = divmod(max(int(seconds * 1e6), 1), 1_000_000)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            plain.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, part))
+        self._bounded_s = seconds
 
     def _patience_s(self) -> float:
         left = self._deadline - time.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 CRLF = b"\r\n"
-_BUFFER_BYTES = 4096  # how much of a value may arrive beside its header, and be copied once
+BUFFER_BYTES = 4096  # how much of a value may arrive beside its header, and be copied once
 
 
 class ProtocolError(ConnectionError):
@@ -48,7 +48,7 @@ class ReplyReader:
 
     def __init__(self, receive_into: Callable[[memoryview], int]) -> None:
         self._receive_into = receive_into
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._start = 0
         self._end = 0
 
@@ -89,8 +89,8 @@ class ReplyReader:
 
     def _make_room(self) -> None:
         kept = self._end - self._start
-        if kept == _BUFFER_BYTES:
-            raise ProtocolError(f"a reply line is longer than {_BUFFER_BYTES} bytes")
+        if kept == BUFFER_BYTES:
+            raise ProtocolError(f"a reply line is longer than {BUFFER_BYTES} bytes")
         self._buffer[:kept] = self._buffer[self._start : self._end]
         self._start, self._end = 0, kept
 

@@ -54,10 +54,10 @@ def _throughputs(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     section = ""
     for line in text.splitlines():
-        if title := re.search(r"\b(Store|Load|Lookup)\b", line, re.IGNORECASE):
+        if title := re.match(r"Operation: +(\w+)", line):
             section = title[1].lower()
-        if section in {"store", "load"} and (told := re.search(r"[Aa]vg throughput[^0-9]*([0-9.]+)", line)):
-            found.setdefault(section, float(told[1]))
+        elif section in {"store", "load"} and (told := re.match(r"Throughput avg \(MB/s\): +([0-9.]+)", line)):
+            found[section] = float(told[1])
     if set(found) != {"store", "load"}:
         raise ValueError(f"lmcache bench l2 printed no throughput that is known here:\n{text[-2000:]}")
     return found
