@@ -12,19 +12,31 @@ export VIRTUAL_ENV :=
 # What Python compiles on import is kept: without it every process of a run compiles all it imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bench selftest test check install install-live install-dev clean
+# Of `make nightly`: the experiment, where runs and their history go, what is still let pass.
+CONFIG ?=
+RESULTS ?= results
+MAX_REGRESSION ?= 5%
+
+.PHONY: help bench bench-full nightly selftest test check install install-live install-dev clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 bench: install-live ## the live comparison on this machine, ending with a verdict
+	$(VENV)/bin/kvreplay run configs/laptop.yaml --arm recompute --arm host --arm valkey-1 --arm valkey-4
+
+bench-full: install-live ## and LMCache inside the engine: loads that hold up every step, and loads that do not
 	$(VENV)/bin/kvreplay run configs/laptop.yaml
+
+nightly: install-live ## CONFIG=FILE: run, report, gate against the nights before, keep the night (make's own exit code is 2 for all but 0)
+	@test -n "$(CONFIG)" || { echo "say which experiment: make nightly CONFIG=configs/laptop.yaml" >&2; exit 2; }
+	$(VENV)/bin/kvreplay nightly $(CONFIG) --out $(RESULTS) --max-regression $(MAX_REGRESSION)
 
 selftest: install ## how late this client sends and how wrong its TTFT is, on this machine
 	$(VENV)/bin/kvreplay selftest
 
 test: install-live install-dev ## every test, the live ones included
-	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py tests/test_requirements.py
+	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py tests/test_requirements.py tests/test_workflows.py
 	$(PY) -m pytest tests/integration tests/live
 
 check: install-dev ## lint, types, architecture, unit tests
@@ -32,7 +44,7 @@ check: install-dev ## lint, types, architecture, unit tests
 	$(VENV)/bin/ruff format --check harness tests
 	$(VENV)/bin/codespell harness tests docs workloads/README.md README.md CHANGELOG.md
 	$(PY) -m mypy
-	$(PY) -m pytest -q -n auto tests/unit tests/test_architecture.py tests/test_requirements.py
+	$(PY) -m pytest -q -n auto tests/unit tests/test_architecture.py tests/test_requirements.py tests/test_workflows.py
 
 install: $(VENV)/.core ## kvreplay alone: replay against your own servers, reports, simulators
 install-live: $(VENV)/.live ## and the live stack for a machine without a GPU (about 2.6 GB, mostly torch)

@@ -55,3 +55,7 @@ class CollectError(HarnessError):
 
 class RunFolderError(HarnessError):
     """A run folder that is missing, incomplete, or of a format this version cannot read."""
+
+
+class IncomparableError(HarnessError):
+    """Two runs that must not be compared: what differs, key by key, and how to allow it (exit 2; in `gate` 4)."""

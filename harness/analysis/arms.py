@@ -1,14 +1,18 @@
-"""What each arm did: requests, TTFT, cache hits, stability, and its TTFT beside that of the arm that recomputes."""
+"""What each arm did: requests, latencies, throughput, cache hits, stability, and its TTFT beside that of recompute."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from harness.analysis.finding import Estimate, Finding
+from harness.analysis.inter_token import itl_findings
 from harness.analysis.measured import OPEN_LOOP_PASS, FloatArray, Group, measured_groups
+from harness.analysis.rates import Slo, hit_findings, rate_findings
 from harness.analysis.resample import RESAMPLES, STATISTICS, Latency, latency
 from harness.analysis.roles import recompute_arm
+from harness.analysis.slices import slice_findings
+from harness.analysis.trend import trend_findings
 from harness.records import Run
 
 _COUNTERS = {
@@ -18,10 +22,13 @@ _COUNTERS = {
     "valkey_get_calls": ("valkey_get_calls", "calls"),
     "valkey_bytes_out": ("valkey_bytes_out", "bytes"),
 }
+_LATENCIES = {"ttft_due": "ttft_due_ms", "tpot": "tpot_ms", "e2el": "e2el_ms"}
+PARTS = ("queue", "load_wait", "load", "recompute", "delivery", "unexplained")
+"""The parts of a TTFT, as far as requests.parquet has a column of each (with _ms)."""
 _THIRDS = 3
 
 
-def arm_findings(run: Run, resamples: int = RESAMPLES) -> tuple[Finding, ...]:
+def arm_findings(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) -> tuple[Finding, ...]:
     """Findings by arm, workload and pass; what was not measured has no finding. Names: docs/method.md.
 
     The ratios compare with the same workload and pass of the first arm without LMCache, and are missing without one.
@@ -30,8 +37,10 @@ def arm_findings(run: Run, resamples: int = RESAMPLES) -> tuple[Finding, ...]:
     passes = run.passes.to_pandas()
     ttft = {(g.arm, g.workload, g.pass_name): latency(g.by_repeat("ttft_ms"), resamples) for g in groups}
     base_arm = recompute_arm(run.meta)
+    gaps = itl_findings(run, groups)
     findings: list[Finding] = []
     for group in groups:
+        own_passes = rows_of(passes, group)
         findings += _counts(group)
         own = ttft[group.arm, group.workload, group.pass_name]
         if own is not None:
@@ -41,11 +50,18 @@ def arm_findings(run: Run, resamples: int = RESAMPLES) -> tuple[Finding, ...]:
                 findings += [
                     Finding(f"ttft_{name}_ratio", "x", own.ratio(base, name), group.by) for name in ("p50", "p99")
                 ]
-        due = latency(group.by_repeat("ttft_due_ms"), resamples)
-        if due is not None:
-            findings += _latencies("ttft_due", due, group)
+        for name, column in _LATENCIES.items():
+            measured = latency(group.by_repeat(column), resamples)
+            if measured is not None:
+                findings += _latencies(name, measured, group)
+        findings += gaps.get((group.arm, group.workload, group.pass_name), ())
+        findings += rate_findings(group, slos)
+        findings += trend_findings(group)
         findings += _third_findings(group, resamples)
-        findings += _counters(group, passes)
+        findings += _counters(group, own_passes)
+        findings += hit_findings(group, own_passes)
+        findings += _part_findings(group, resamples)
+        findings += slice_findings(group, resamples)
     return tuple(findings)
 
 
@@ -85,8 +101,15 @@ def _third_findings(group: Group, resamples: int) -> Iterator[Finding]:
             yield Finding(f"ttft_p50_third_{number}", "ms", measured.estimate("p50"), group.by)
 
 
-def _counters(group: Group, passes: pd.DataFrame) -> Iterator[Finding]:
-    rows = rows_of(passes, group)
+def _part_findings(group: Group, resamples: int) -> Iterator[Finding]:
+    """Mean of each part of TTFT, of the requests of which it is known."""
+    for part in PARTS:
+        measured = latency(group.by_repeat(f"{part}_ms"), resamples) if f"{part}_ms" in group.requests else None
+        if measured is not None:
+            yield Finding(f"{part}_mean", "ms", measured.estimate("mean", positive=False), group.by)
+
+
+def _counters(group: Group, rows: pd.DataFrame) -> Iterator[Finding]:
     for name, (column, unit) in _COUNTERS.items():
         if len(rows) and rows[column].notna().all():
             total = int(rows[column].sum())

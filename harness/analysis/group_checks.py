@@ -8,6 +8,7 @@ import pandas as pd
 from harness.analysis.arms import rows_of, thirds
 from harness.analysis.finding import ScopedCaveat
 from harness.analysis.measured import Group
+from harness.analysis.trend import trend_findings
 from harness.analysis.wording import digits, times_ms
 from harness.records import Caveat, Outcome
 
@@ -87,4 +88,8 @@ def _unstable(group: Group) -> Iterator[Caveat]:
     if is_rising(medians):
         shown = ", ".join(times_ms(medians))
         text = f"{group.label}: the median TTFT rises through the run ({shown} by thirds): p50 depends on its length"
+        ends = {finding.name: finding.estimate.value for finding in trend_findings(group)}
+        if "drain_s" in ends:
+            waiting, drain_s = ends["backlog_at_last_arrival"], ends["drain_s"]
+            text += f"; {waiting:.0f} unanswered at the last arrival, which took {digits(drain_s)} s to drain"
         yield Caveat(UNSTABLE, text, "there is no steady state: lower the rate, or add bandwidth")

@@ -12,10 +12,7 @@ FloatArray = npt.NDArray[np.float64]
 
 MEASURED_PASSES = ("first", "again", "reverse", "replay")
 OPEN_LOOP_PASS = "replay"  # noqa: S105 - a pass of a workload, not a password
-_COLUMNS = [
-    *("arm", "workload", "pass", "repeat", "seq", "outcome", "due_ns"),
-    *("ttft_ms", "ttft_due_ms", "send_lag_ms", "prompt_tokens_planned", "prompt_tokens", "cached_tokens"),
-]
+_LONG = {"chunk_ns", "itl_ms", "output_text"}  # lists and texts, which only few readers need
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +40,16 @@ class Group:
         return self.requests[self.requests["outcome"] == Outcome.OK.value]
 
     def by_repeat(self, column: str) -> tuple[FloatArray, ...]:
-        """`column` in order of seq, one array a repeat; NaN for a request that failed or has no such value."""
-        succeeded = self.requests[column].where(self.requests["outcome"] == Outcome.OK.value)
-        return tuple(
-            values.to_numpy(dtype=np.float64, na_value=np.nan)
-            for _, values in succeeded.groupby(self.requests["repeat"], sort=True)
-        )
+        """`column` in order of seq, one array a repeat; NaN for a request that failed or has no such finite value."""
+        values = self.requests[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        told = (self.requests["outcome"] == Outcome.OK.value).to_numpy() & np.isfinite(values)
+        known = pd.Series(np.where(told, values, np.nan), self.requests.index)
+        return tuple(part.to_numpy() for _, part in known.groupby(self.requests["repeat"], sort=True))
 
 
 def measured_groups(run: Run) -> tuple[Group, ...]:
     """Every measured arm x workload x pass of `run`, in the order in which the table first names it."""
-    table = run.requests.select(_COLUMNS).to_pandas()
+    table = run.requests.select([name for name in run.requests.column_names if name not in _LONG]).to_pandas()
     measured = table[table["pass"].isin(MEASURED_PASSES)]
     return tuple(
         Group(str(arm), str(workload), str(name), rows.sort_values(["repeat", "seq"]))

@@ -1,9 +1,9 @@
-"""How sure a percentile is: a bootstrap that keeps requests next to their neighbours.
+"""How sure a percentile is: by repeats where there are several, else by a bootstrap that keeps neighbours together.
 
-Requests of one run are not independent (they share a queue), so whole repeats are drawn, and within each the requests
-in circular blocks of consecutive ones (Politis and Romano, 1992), floor(sqrt(n)) long: longer than the customary
-n^(1/3), since a queue remembers for long. Equal seeds draw equal positions, so two arms that replayed the same plan are
-resampled in pairs.
+Requests of one run are not independent (they share a queue), so with one repeat they are drawn in circular blocks of
+consecutive ones (Politis and Romano, 1992), floor(sqrt(n)) long, or shorter where that would make fewer than eight:
+longer than the customary n^(1/3), since a queue remembers for long. Equal seeds draw equal positions, so two arms that
+replayed the same plan are resampled in pairs.
 """
 
 import math
@@ -14,41 +14,86 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.finding import Estimate
+from harness.analysis.interval import PERCENT, of_draws, of_repeats
 from harness.analysis.measured import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 
 STATISTICS = ("p50", "mean", "p99")
 RESAMPLES = 1000
-_INTERVAL_PERCENT = (2.5, 97.5)
-_VALUES_AT_ONCE = 1_000_000  # 8 MB an array: resamples are drawn in portions of about that size
+_SHARES = (0.50, 0.99)
+_MANY_VALUES = 4_000
+"""Above this many values resamples become fewer, so that their number times the values stays the same..."""
+_FEWEST_RESAMPLES = 200
+_FEWEST_BLOCKS = 8  # with fewer, Student's factor says more than the data
+_VALUES_AT_ONCE = 1_000_000  # resamples are drawn in portions of about that size, 8 MB an array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Latency:
-    """p50, mean and p99 of a group: `point` (shape [3]), and of each resample: `draws` (shape [resamples, 3])."""
+    """p50, mean and p99 of a group: of all values (`point`, shape [3]), of each resample, or of each repeat (`draws`).
+
+    `draws` has shape [resamples, 3] where there was one repeat, of `blocks` blocks; else shape [repeats, 3], and
+    `blocks` is 0.
+    """
 
     point: FloatArray
     draws: FloatArray
+    blocks: int
     n: int
     method: str
 
-    def estimate(self, statistic: str) -> Estimate:
-        """The statistic (one of STATISTICS) with its 95 % percentile interval."""
+    def estimate(self, statistic: str, percent: float = PERCENT, *, positive: bool = True) -> Estimate:
+        """The statistic (one of STATISTICS) with its interval; `positive` unless values of either sign are meant."""
         index = STATISTICS.index(statistic)
-        return _estimate(float(self.point[index]), self.draws[:, index], self.n, self.method)
+        point, draws = float(self.point[index]), self.draws[:, index]
+        return self._estimate(point, draws, self.blocks, self.n, "", percent, positive=positive)
 
-    def ratio(self, base: "Latency", statistic: str) -> Estimate:
+    def ratio(self, base: "Latency", statistic: str, percent: float = PERCENT) -> Estimate:
         """The statistic divided by that of `base`, with its interval; equal plans are resampled in pairs."""
         index = STATISTICS.index(statistic)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = float(self.point[index] / base.point[index])
-            draws = self.draws[:, index] / base.draws[:, index]
-        return _estimate(value, draws, min(self.n, base.n), f"ratio, both sides: {self.method}")
+            draws = self._paired(base, index, np.divide)
+        blocks, n = min(self.blocks, base.blocks), min(self.n, base.n)
+        return self._estimate(value, draws, blocks, n, "ratio, both sides: ", percent)
+
+    def difference(self, base: "Latency", statistic: str, percent: float = PERCENT) -> Estimate:
+        """The statistic less that of `base`, with its interval; equal plans are resampled in pairs."""
+        index = STATISTICS.index(statistic)
+        value, draws = float(self.point[index] - base.point[index]), self._paired(base, index, np.subtract)
+        blocks, n = min(self.blocks, base.blocks), min(self.n, base.n)
+        return self._estimate(value, draws, blocks, n, "difference, both sides: ", percent, positive=False)
+
+    def _paired(self, base: "Latency", index: int, operation: np.ufunc) -> FloatArray:
+        """Draw by draw; nothing where one side has repeats and the other has not, or not as many."""
+        if (self.blocks > 0) != (base.blocks > 0) or len(self.draws) != len(base.draws):
+            return np.empty(0)
+        paired: FloatArray = operation(self.draws[:, index], base.draws[:, index])
+        return paired
+
+    def _estimate(
+        self,
+        value: float,
+        draws: FloatArray,
+        blocks: int,
+        n: int,
+        prefix: str,
+        percent: float,
+        *,
+        positive: bool = True,
+    ) -> Estimate:
+        if n < 2:
+            low, high = None, None
+        elif self.blocks:
+            low, high = of_draws(value, draws, blocks, positive=positive, percent=percent)
+        else:
+            low, high = of_repeats(value, draws, positive=positive, percent=percent)
+        return Estimate(value, low, high, n, f"{prefix}{self.method}")
 
 
 def latency(repeats: Sequence[FloatArray], resamples: int = RESAMPLES, seed: int = 0) -> Latency | None:
-    """The statistics of all values in `repeats` (one array a repeat, in order of seq; NaN: none) and their resamples.
+    """The statistics of all values in `repeats` (one array a repeat, in order of seq; NaN: none) and how sure they are.
 
     None if there is no value at all. Percentiles interpolate linearly between the two nearest values, as numpy does.
     """
@@ -57,54 +102,57 @@ def latency(repeats: Sequence[FloatArray], resamples: int = RESAMPLES, seed: int
     n = int(np.count_nonzero(~np.isnan(values)))
     if n == 0:
         return None
-    random = np.random.default_rng(seed)
-    portion = max(1, _VALUES_AT_ONCE // len(values))
-    portions = [min(portion, resamples - done) for done in range(0, resamples, portion)]
-    draws = np.concatenate([_statistics(_draw(repeats, rows, random)) for rows in portions])
-    within = f"circular blocks of {math.isqrt(len(repeats[0]))} consecutive requests"
-    of = f"{len(repeats)} repeats and, within each, {within}" if len(repeats) > 1 else f"{within} (one repeat)"
-    return Latency(_statistics(values[None, :])[0], draws, n, f"95 % bootstrap, {resamples} resamples of {of}")
+    if len(repeats) > 1:
+        method = f"95 % interval by Student's t over {len(repeats)} repeats"
+        return Latency(statistics_of(values), np.stack([statistics_of(one) for one in repeats]), 0, n, method)
+    if len(values) > _MANY_VALUES:
+        resamples = min(resamples, max(_FEWEST_RESAMPLES, resamples * _MANY_VALUES // len(values)))
+    block = max(1, min(math.isqrt(len(values)), len(values) // _FEWEST_BLOCKS))
+    method = f"95 % bootstrap, {resamples} resamples of circular blocks of {block} consecutive requests (one repeat)"
+    draws = _draws(values, block, resamples, np.random.default_rng(seed))
+    return Latency(statistics_of(values), draws, len(values) // block, n, method)
 
 
-def _draw(repeats: Sequence[FloatArray], rows: int, random: np.random.Generator) -> FloatArray:
-    """`rows` resamples, shape [rows, repeats x longest repeat]; NaN fills up where a shorter repeat was drawn."""
-    lengths = np.array([len(values) for values in repeats])
-    longest = int(lengths.max())
-    padded = np.full((len(repeats), longest), np.nan)
-    for row, values in zip(padded, repeats, strict=True):
-        row[: len(values)] = values
-    step, slots = np.arange(longest), []
-    for which in random.integers(len(repeats), size=(len(repeats), rows)):
-        length = lengths[which][:, None]
-        block = np.sqrt(length).astype(np.int64)
-        starts = np.take_along_axis(random.random((rows, longest)), step // block, axis=1)
-        positions = ((starts * length).astype(np.int64) + step % block) % length
-        slots.append(np.where(step < length, padded[which[:, None], positions], np.nan))
-    return np.concatenate(slots, axis=1)
+def statistics_of(values: FloatArray) -> FloatArray:
+    """p50, mean and p99 of `values`, NaN left out: shape [3]; NaN of nothing."""
+    present = values[~np.isnan(values)]
+    if not present.size:
+        return np.full(len(STATISTICS), np.nan)
+    p50, p99 = np.percentile(present, [100 * share for share in _SHARES])
+    return np.array([p50, present.mean(), p99])
 
 
-def _statistics(values: FloatArray) -> FloatArray:
-    """p50, mean and p99 of each row of `values` (shape [rows, n]), NaN left out: shape [rows, 3]."""
-    ordered = np.sort(values, axis=1)  # NaN sorts last
-    n = np.count_nonzero(~np.isnan(ordered), axis=1)
+def _draws(values: FloatArray, block: int, resamples: int, random: np.random.Generator) -> FloatArray:
+    """The statistics of `resamples` resamples, shape [resamples, 3]."""
+    n = len(values)
+    circle, place = np.concatenate([values, values[:block]]), np.arange(n)
+    portion = max(1, _VALUES_AT_ONCE // n)
+    found = []
+    for done in range(0, resamples, portion):
+        starts = (random.random((min(portion, resamples - done), -(-n // block))) * n).astype(np.int64)
+        found.append(_statistics(circle[starts[:, place // block] + place % block]))
+    return np.concatenate(found)
+
+
+def _statistics(drawn: FloatArray) -> FloatArray:
+    """p50, mean and p99 of each row of `drawn` (shape [rows, n]), NaN left out: shape [rows, 3]."""
+    gaps = np.isnan(drawn)
+    n = drawn.shape[1] - np.count_nonzero(gaps, axis=1)
+    places = [share * np.maximum(n - 1, 0) for share in _SHARES]
+    if gaps.any():
+        ordered = np.sort(drawn, axis=1)  # NaN sorts last
+    else:
+        wanted = {int(edge) for place in places for edge in (np.floor(place[0]), np.ceil(place[0]))}
+        ordered = np.partition(drawn, sorted(wanted), axis=1)
+    rows = np.arange(len(drawn))
+    p50, p99 = (_between(ordered, rows, place) for place in places)
     with np.errstate(invalid="ignore"):
-        mean = np.nansum(ordered, axis=1) / n
-    return np.stack([_percentile(ordered, n, 0.50), mean, _percentile(ordered, n, 0.99)], axis=1)
+        mean = np.nansum(drawn, axis=1) / n
+    return np.stack([p50, mean, p99], axis=1)
 
 
-def _percentile(ordered: FloatArray, n: IntArray, share: float) -> FloatArray:
-    at = share * np.maximum(n - 1, 0)
-    below = np.floor(at).astype(np.int64)
-    above = np.minimum(below + 1, np.maximum(n - 1, 0))
-    rows = np.arange(len(ordered))
+def _between(ordered: FloatArray, rows: IntArray, place: FloatArray) -> FloatArray:
+    """What lies at `place` (not whole) of each row in order."""
+    below, above = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
     low: FloatArray = ordered[rows, below]
-    high: FloatArray = ordered[rows, above]
-    return low + (high - low) * (at - below)
-
-
-def _estimate(value: float, draws: FloatArray, n: int, method: str) -> Estimate:
-    present = draws[np.isfinite(draws)]
-    if n < 2 or present.size == 0:
-        return Estimate(value, None, None, n, method)
-    low, high = np.percentile(present, _INTERVAL_PERCENT)
-    return Estimate(value, float(low), float(high), n, method)
+    return low + (ordered[rows, above] - low) * (place - below)

@@ -9,6 +9,11 @@ def recompute_arm(meta: Mapping[str, Any]) -> str | None:
     return next((str(arm["name"]) for arm in _arms(meta) if not arm.get("lmcache")), None)
 
 
+def host_arm(meta: Mapping[str, Any]) -> str | None:
+    """The first arm with LMCache and no Valkey behind it; None without one."""
+    return next((str(arm["name"]) for arm in _arms(meta) if arm.get("lmcache") and not arm.get("valkey")), None)
+
+
 def remote_arms(meta: Mapping[str, Any]) -> dict[str, int]:
     """The arms with Valkey and the number of instances of each, in the order of the spec."""
     return {str(arm["name"]): int(arm["valkey"]["instances"]) for arm in _arms(meta) if arm.get("valkey")}

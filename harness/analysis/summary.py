@@ -1,14 +1,17 @@
 """A run in words and numbers: every finding, every caveat, the verdict. What summary.json holds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.analysis.arms import arm_findings
 from harness.analysis.checks import find_caveats
-from harness.analysis.finding import Finding, ScopedCaveat
+from harness.analysis.explained import explained_caveats, explained_findings
+from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.machine import machine_findings
+from harness.analysis.prediction import prediction_findings
+from harness.analysis.rates import Slo
 from harness.analysis.resample import RESAMPLES
 from harness.analysis.score import score_findings
 from harness.analysis.verdict import Verdict, judge
@@ -20,6 +23,7 @@ class Summary:
     """What a run says. `facts` are its name, status and versions; `scoped_caveats` say what each caveat is about.
 
     `selftest` is what the client found out about itself on the machine of the run (run.json); None if it never did.
+    `slos` are the limits that goodput was asked under.
     """
 
     facts: Mapping[str, str]
@@ -27,6 +31,7 @@ class Summary:
     scoped_caveats: tuple[ScopedCaveat, ...]
     verdict: Verdict
     selftest: Mapping[str, Any] | None = None
+    slos: tuple[Slo, ...] = ()
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -34,15 +39,31 @@ class Summary:
         return tuple(dict.fromkeys(scoped.caveat for scoped in self.scoped_caveats))
 
 
-def summarise(run: Run, resamples: int = RESAMPLES) -> Summary:
-    """The findings of `run`, each with the caveats that concern it, and the verdict. Same run, same summary."""
-    caveats = find_caveats(run)
-    bare = (*machine_findings(run), *arm_findings(run, resamples), *score_findings(run, resamples))
-    findings = tuple(
-        replace(finding, caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))))
-        for finding in bare
+def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) -> Summary:
+    """The findings of `run`, each with the caveats that concern it, and the verdict. Same run, same summary.
+
+    A figure that is not finite (a ratio to 0) is no finding, unless it predicts a queue without end; an end of an
+    interval that is not finite is no interval.
+    """
+    caveats = (*find_caveats(run), *explained_caveats(run))
+    bare = (
+        *machine_findings(run),
+        *arm_findings(run, resamples, slos),
+        *explained_findings(run),
+        *prediction_findings(run),
+        *score_findings(run, resamples),
     )
-    return Summary(_facts(run), findings, caveats, judge(findings, caveats, run.meta), run.meta.get("selftest"))
+    findings = tuple(
+        replace(
+            finding,
+            estimate=_whole(finding.estimate),
+            caveats=tuple(dict.fromkeys(s.caveat for s in caveats if s.concerns(finding.by))),
+        )
+        for finding in bare
+        if math.isfinite(finding.estimate.value) or _without_end(finding)
+    )
+    verdict = judge(findings, caveats, run.meta)
+    return Summary(_facts(run), findings, caveats, verdict, run.meta.get("selftest"), tuple(slos))
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
@@ -50,33 +71,43 @@ def to_json(summary: Summary) -> dict[str, Any]:
     return {
         "facts": dict(summary.facts),
         "verdict": {"word": summary.verdict.word.value, "sentence": summary.verdict.sentence},
-        "caveats": [{**_caveat(scoped.caveat), "by": dict(scoped.by)} for scoped in summary.scoped_caveats],
+        "caveats": [{**caveat_json(scoped.caveat), "by": dict(scoped.by)} for scoped in summary.scoped_caveats],
         "selftest": summary.selftest,
-        "findings": [_finding(finding) for finding in summary.findings],
+        "slos": {slo.metric: slo.limit_ms for slo in summary.slos},
+        "findings": [finding_json(finding) for finding in summary.findings],
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON says it; what is predicted to have no end has the value null."""
     estimate = finding.estimate
     return {
         "name": finding.name,
         "unit": finding.unit,
         "by": dict(finding.by),
-        "value": _finite(estimate.value),
-        "low": _finite(estimate.low),
-        "high": _finite(estimate.high),
+        "value": estimate.value if math.isfinite(estimate.value) else None,
+        "low": estimate.low,
+        "high": estimate.high,
         "n": estimate.n,
         "method": estimate.method,
-        "caveats": [_caveat(caveat) for caveat in finding.caveats],
+        "caveats": [caveat_json(caveat) for caveat in finding.caveats],
     }
 
 
-def _caveat(caveat: Caveat) -> dict[str, str]:
+def caveat_json(caveat: Caveat) -> dict[str, str]:
+    """A caveat as JSON says it."""
     return {"kind": caveat.kind, "text": caveat.text, "remedy": caveat.remedy}
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _without_end(finding: Finding) -> bool:
+    """Whether it is a prediction that says: there is no steady state."""
+    return finding.name.startswith("predicted_") and finding.estimate.value == math.inf
+
+
+def _whole(estimate: Estimate) -> Estimate:
+    ends = (estimate.low, estimate.high)
+    whole = all(end is not None and math.isfinite(end) for end in ends)
+    return estimate if whole or ends == (None, None) else replace(estimate, low=None, high=None)
 
 
 def _facts(run: Run) -> dict[str, str]:

@@ -4,12 +4,19 @@ import sys
 
 import typer
 
+from harness.cli.compare import compare
 from harness.cli.doctor import doctor
+from harness.cli.export import export
+from harness.cli.gate import gate
+from harness.cli.index import index
+from harness.cli.nightly import nightly
 from harness.cli.plan import plan
 from harness.cli.probe import probe
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.selftest import selftest
+from harness.cli.simulate import app as simulate
+from harness.cli.timeline import timeline
 from harness.cli.trace import app as trace
 from harness.cli.up import down, up
 from harness.errors import HarnessError
@@ -20,9 +27,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (run, plan, probe, report, up, down, selftest, doctor):
+for verb in (
+    *(run, plan, probe, report, timeline, compare, gate, nightly, index, export),
+    *(up, down, selftest, doctor),
+):
     app.command()(verb)
 app.add_typer(trace, name="trace")
+app.add_typer(simulate, name="simulate")
 
 
 def main() -> None:

@@ -40,5 +40,7 @@ def _text(document: dict[str, Any]) -> str:
         lines.append(f"arm {arm['name']} (about {arm['memory_gb']} GB of memory)")
         for command in arm["commands"]:
             lines += [f"  # {command['name']}", f"  {command['shell']}"]
+        for file, text in arm["files"].items():
+            lines += [f"  # {file}", *(f"  {line}" for line in text.splitlines())]
         lines.append("")
     return "\n".join(lines)

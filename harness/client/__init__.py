@@ -2,6 +2,7 @@
 
 from harness.client.clock import Clock, MonotonicClock
 from harness.client.connect import connected
+from harness.client.open_files import raise_open_files
 from harness.client.replay import replay
 from harness.client.request import Carriage
 from harness.client.route import Route
@@ -23,6 +24,7 @@ __all__ = [
     "Transport",
     "TransportTrouble",
     "connected",
+    "raise_open_files",
     "replay",
     "replay_by_workers",
     "workers_for",

@@ -1,5 +1,6 @@
 """What a response of completions or chat completions says, read once its last byte is in."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ class Answer:
 
     `outcome` is ok, http_error or truncated; `error` says why it is not ok. A chunk is an event with non-empty text:
     the first is the first token, and `chunk_ns` has the time of each; `text` is all of them together.
+    `server_queue_ms` and `server_prefill_ms` are vLLM's `queue_time_ms` and `time_to_first_token_ms`, which it counts
+    from the first step that had the request in it (--enable-per-request-metrics).
     """
 
     outcome: Outcome
@@ -31,6 +34,8 @@ class Answer:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     text: str | None = None
+    server_queue_ms: float | None = None
+    server_prefill_ms: float | None = None
 
     @property
     def first_token_ns(self) -> int | None:
@@ -62,6 +67,7 @@ def _read_stream(events: list[Event]) -> Answer:
     chunk_ns: list[int] = []
     texts: list[str] = []
     usage: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     finish: str | None = None
     error: str | None = None
     done = False
@@ -79,6 +85,7 @@ def _read_stream(events: list[Event]) -> Answer:
                 texts.append(str(text))
             finish = choice.get("finish_reason") or finish
         usage = _child(message, "usage") or usage
+        metrics = _child(message, "metrics") or metrics
     if error is None and finish in _FAILED_FINISH:
         error = f"finish_reason: {finish}"
     outcome, why = (Outcome.HTTP_ERROR, error) if error else _completeness(finish, done)
@@ -90,6 +97,8 @@ def _read_stream(events: list[Event]) -> Answer:
         _count(usage, "completion_tokens"),
         _count(_child(usage, "prompt_tokens_details"), "cached_tokens"),
         "".join(texts) or None,
+        _duration_ms(metrics, "queue_time_ms"),
+        _duration_ms(metrics, "time_to_first_token_ms"),
     )
 
 
@@ -138,3 +147,8 @@ def _choices(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _count(value: dict[str, Any], key: str) -> int | None:
     count = value.get(key)
     return count if isinstance(count, int) else None
+
+
+def _duration_ms(value: dict[str, Any], key: str) -> float | None:
+    duration = value.get(key)
+    return float(duration) if isinstance(duration, int | float) and math.isfinite(duration) else None

@@ -64,6 +64,8 @@ class Ended:
             completion_tokens=answer.completion_tokens,
             cached_tokens=answer.cached_tokens,
             output_text=answer.text,
+            server_queue_ms=answer.server_queue_ms,
+            server_prefill_ms=answer.server_prefill_ms,
             status=seen.status,
             error=error,
             attempts=self.attempts,

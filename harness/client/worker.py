@@ -14,6 +14,7 @@ import uvloop
 from harness.client import frames
 from harness.client.clock import MonotonicClock
 from harness.client.connect import connected
+from harness.client.open_files import raise_open_files
 from harness.client.replay import replay
 from harness.client.request import Carriage
 from harness.client.workers import Share
@@ -89,6 +90,7 @@ def main() -> None:
     """Work until the pass is over. Signals are the business of the process that gives the orders."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    raise_open_files()
     with contextlib.suppress(EOFError, BrokenPipeError):
         uvloop.run(_work())
 

@@ -1,18 +1,27 @@
 """Everything seen besides the requests themselves: metrics, logs, INFO, the host."""
 
-from harness.collect.lmcache_log import KNOWN_VERSIONS, KeyLayout, parse_log
+from harness.collect.faults import Fault, file_faults, find_faults
+from harness.collect.key_layout import KeyLayout
+from harness.collect.lmcache_log import LmcacheLog, parse_log
+from harness.collect.log_files import LogTail, following, log_files
 from harness.collect.sampler import Sampler, Targets
 from harness.collect.valkey_info import ValkeyReading, flush_valkeys, read_valkeys, until_settled
 from harness.collect.vllm_metrics import kv_cache_size_tokens, parse_counters, parse_gauges, read_vllm, until_idle
 
 __all__ = [
-    "KNOWN_VERSIONS",
+    "Fault",
     "KeyLayout",
+    "LmcacheLog",
+    "LogTail",
     "Sampler",
     "Targets",
     "ValkeyReading",
+    "file_faults",
+    "find_faults",
     "flush_valkeys",
+    "following",
     "kv_cache_size_tokens",
+    "log_files",
     "parse_counters",
     "parse_gauges",
     "parse_log",

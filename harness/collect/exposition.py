@@ -18,13 +18,14 @@ class MetricSample:
     value: float
 
 
-def samples(text: str, names: Collection[str]) -> tuple[MetricSample, ...]:
-    """The lines of `text` whose name is in `names`, in order; those that are not a finite number are left out.
+def samples(text: str, names: Collection[str], prefixes: tuple[str, ...] = ()) -> tuple[MetricSample, ...]:
+    """The lines of `text` whose name is in `names` or begins with one of `prefixes`, in order; only finite numbers.
 
+    A prefix takes counters, gauges and the sum and count of histograms; buckets and times of creation must be named.
     Other lines are not parsed at all: a page of vLLM has over a thousand. Raises CollectError on a line that is wanted
     and malformed.
     """
-    wanted = "\n".join(line for line in text.split("\n") if line.split("{", 1)[0].split(" ", 1)[0] in names)
+    wanted = "\n".join(line for line in text.split("\n") if _is_wanted(_name(line), names, prefixes))
     try:
         found = [sample for family in text_string_to_metric_families(wanted) for sample in family.samples]
     except (ValueError, KeyError, IndexError) as error:
@@ -34,3 +35,13 @@ def samples(text: str, names: Collection[str]) -> tuple[MetricSample, ...]:
             remedy="check that the URL is a /metrics page",
         ) from error
     return tuple(MetricSample(s.name, s.labels, s.value) for s in found if math.isfinite(s.value))
+
+
+def _name(line: str) -> str:
+    return line.split("{", 1)[0].split(" ", 1)[0]
+
+
+def _is_wanted(name: str, names: Collection[str], prefixes: tuple[str, ...]) -> bool:
+    return name in names or (
+        bool(prefixes) and name.startswith(prefixes) and not name.endswith(("_bucket", "_created"))
+    )

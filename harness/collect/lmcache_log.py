@@ -1,61 +1,56 @@
-"""LMCache's server log (multiprocess mode, 0.5.5 and 0.5.6): its lines about KV moving, as LoadEvents.
+"""LMCache's log, of any version from 0.3.1 to 0.5.6 and either mode: its lines about KV moving, as LoadEvents.
 
-    [2026-11-29 20:15:05,201] LMCache INFO: Prefetch request completed (L1+L2): 5/5 retained keys (0 L1, 5 L2) in 9.1 ms
-        (external_request_id=cmpl-kvr-r1a1-7-0-1a2b3c4d, prefetch_request_id=3) (storage_manager.py:726:...)
-    [...] LMCache INFO: Retrieved 1280 tokens in 0.004 seconds (engine_driven_transfer.py:497:...)
-
-What these lines do not say: a full miss leaves no prefetch line; loads and stores carry no request id; a prefetch's
-time runs until the engine's scheduler asks and so bounds the transfer from above; where the GPU copies are queued
-(CUDA) the seconds of a load end before the copy does. Hence no GB/s is derived from any of them.
+The lines themselves are in two tables: lmcache_mp.py and lmcache_inprocess.py. Here is what holds for all of them:
+the version, lines that were cut or written over one another, and that no line about a move is ever passed over.
 """
 
+import contextlib
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from pathlib import Path
 
+from harness.collect.faults import is_failure
+from harness.collect.key_layout import KeyLayout
+from harness.collect.lmcache_inprocess import INPROCESS
+from harness.collect.lmcache_mp import MULTIPROCESS
+from harness.collect.log_line import TEXT_AT, Message, messages, opens_plainly, plain, writer
+from harness.collect.pattern import Fields, Pattern, request_in, version_number
 from harness.errors import CollectError
 from harness.records import LoadEvent
 
-KNOWN_VERSIONS = ("0.5.5", "0.5.6")
-_USE_KNOWN = f"use LMCache {' or '.join(KNOWN_VERSIONS)}; the log itself is kept"
+OLDEST, NEWEST = "0.3.1", "0.5.6"
+_USE_KNOWN = f"use LMCache {OLDEST} to {NEWEST}; the log itself is kept"
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_ENVELOPE = re.compile(
-    r"\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3})\] LMCache (?P<level>[A-Z]+): (?P<message>.*)"
+_BEGINNING = 6  # characters of a message that tell which lines it may be
+_BEGINNING_ENDS = TEXT_AT + _BEGINNING
+_PATTERNS = (*MULTIPROCESS, *INPROCESS)
+_BY_BEGINNING: dict[str, tuple[Pattern, ...]] = {
+    beginning: tuple(p for p in _PATTERNS if p.opening.startswith(beginning))
+    for beginning in {p.opening[:_BEGINNING] for p in _PATTERNS}
+}
+_BANNER = re.compile(
+    r"LMCache v(\d+\.\d+\.\d+\S*) \(|LMCache initialized for role \S+ with version (\d+\.\d+\.\d+\S*),"
 )
-_BANNER = re.compile(r"LMCache v\d+\.\d+")
-_PREFETCH = re.compile(
-    r"Prefetch request completed \(L1\+L2\): (?P<hit>\d+)/(?P<keys>\d+) retained keys "
-    r"\((?P<l1>\d+) L1, (?P<l2>\d+) L2\) in (?P<ms>\d+(?:\.\d+)?) ms "
-    r"\(external_request_id=(?P<id>.*?), prefetch_request_id=-?\d+\)(?: \(|$)"
-)
-_TRANSFER = re.compile(r"(?P<what>Retrieved|Stored) (?P<tokens>\d+) tokens in (?P<s>\d+(?:\.\d+)?) seconds(?: \(|$)")
-_OF_A_MOVE = re.compile(r"Prefetch request completed|\b(?:Retrieved|Stored) \d")
-_TROUBLE = re.compile(
-    r"fail|error|exception|not found|does not answer|time[d ]*out|reject|cancel|underflow|mismatch|unhealthy|"
-    r"cleaning up in-flight",
-    re.IGNORECASE,
-)
-_ENGINE_ID = re.compile(r"\bcmpl-(?P<completion>\S+)-\d+-[0-9a-f]{8}\b|\bchatcmpl-(?P<chat>\S+)-[0-9a-f]{8}\b")
-_OUR_SEQ = re.compile(r"kvr-.*-(\d+)")
+_OF_A_MOVE = re.compile(r"Prefetch request completed|\b(?:Retrieved|Stored) \d|Storing KV cache for \d|Reqid: \S+,")
+_LINES_OF_A_START = 1000
+_MULTIPROCESS_START = "Starting LMCache HTTP server on "
+_MULTIPROCESS_END = "Shutting down LMCache HTTP server"
 
 
 @dataclass(frozen=True, slots=True)
-class KeyLayout:
-    """What one key of LMCache stands for: keys = chunks x `kv_ranks` (for a model with one group of KV layers).
+class LmcacheLog:
+    """What a log says: its events in order, and its version: the banner's, else the package's, else what fits them.
 
-    `bytes_per_key` is the size of its value, where that is known.
+    `cut` are lines about moves that another process wrote into, or whose beginning is lost, as `file:line: text`;
+    `starts` are those by which more than one server began to write this file, none of them having ended before.
     """
 
-    chunk_size_tokens: int
-    kv_ranks: int
-    bytes_per_key: int | None = None
-
-    def tokens(self, keys: int) -> int | None:
-        """The tokens that `keys` cover; None unless every rank has the same number of them."""
-        return None if keys % self.kv_ranks else keys // self.kv_ranks * self.chunk_size_tokens
+    events: tuple[LoadEvent, ...]
+    version: str
+    cut: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
 
 
 def parse_log(
@@ -65,97 +60,211 @@ def parse_log(
     repeat: int,
     instance: str,
     file: str,
-    version: str,
+    version: str | None = None,
     layout: KeyLayout | None = None,
-    require_known: bool = True,
-) -> tuple[LoadEvent, ...]:
-    """Every load, store, prefetch and failure of a log, in order; `file` is its name for the record.
+    may_be_silent: bool = False,
+) -> LmcacheLog:
+    """Read a log; `file` is its name for the record, `version` that of the package where it is known.
 
-    A prefetch has `keys` asked for, `l1_keys` and `l2_keys` found, and with a `layout` also `tokens` asked for,
-    `hit_tokens` found and `bytes` that came from L2. Any ERROR of LMCache, and a WARNING that says that something did
-    not work, is a failure.
+    Every line about a move is an event (records.LoadEvent says what is in it); with a `layout` keys become tokens and
+    bytes. Any ERROR of LMCache, a WARNING that something did not work, and every known fault is a `failure`. The lines
+    may be written over one another by several processes, coloured, and led by vLLM's name of the process.
 
-    Raises CollectError, naming file:line, on a line about a move in a format not known here; and, if `require_known`,
-    on a version not in KNOWN_VERSIONS or a log without a single line of LMCache: never an empty table for want of
-    reading. A last line without its end of line is the writer's death, and is left out if it cannot be read.
+    Raises CollectError, naming file:line and showing the line, on a line about a move in a format not known here; on a
+    version outside OLDEST..NEWEST; and on a log without a single line of LMCache, unless it `may_be_silent`. A last
+    line without its end of line is the writer's death, and is left out if it cannot be read.
     """
-    if require_known and version not in KNOWN_VERSIONS:
-        raise CollectError(f"LMCache {version}: its log lines are not known here", where=file, remedy=_USE_KNOWN)
-    known, events = False, []
-    unread: CollectError | None = None
+    reader = _Reader(arm, repeat, instance, file, version, layout)
     for line_no, raw in enumerate(lines, start=1):
-        if unread is not None:
-            raise unread
-        line = _ANSI.sub("", raw).rstrip("\r\n").encode("utf-8", "replace").decode()
-        known = known or _ENVELOPE.search(line) is not None or _BANNER.search(line) is not None
-        fields = _fields(line, layout)
-        if fields is not None:
-            place: dict[str, Any] = {
-                "instance": instance,
-                "version": version,
-                "file": file,
-                "line": line,
-                "line_no": line_no,
-            }
-            events.append(LoadEvent(arm=arm, repeat=repeat, **place, **fields))
-        elif _OF_A_MOVE.search(line):
-            what = f"an LMCache line of a format not known here: {line.strip()[:300]}"
-            unread = CollectError(what, where=f"{file}:{line_no}", remedy=_USE_KNOWN)
-            if raw.endswith("\n"):
-                raise unread
-    if require_known and not known:
-        raise CollectError(
-            "no line of this log is LMCache's", where=file, remedy="check that LMCache logs to this file"
+        reader.read(raw, line_no)
+    return reader.log(may_be_silent=may_be_silent)
+
+
+def stated_version(path: Path) -> str | None:
+    """The version that a log states where its server starts; None if it does not, or there is no such file."""
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
+        for raw in itertools.islice(lines, _LINES_OF_A_START):
+            if "LMCache" in raw and (found := _BANNER.search(plain(raw))):
+                return str(found[1] or found[2]).split("-g", 1)[0]
+    return None
+
+
+class _Reader:
+    """Reads lines one after another; what a line leaves open waits for the next."""
+
+    def __init__(
+        self, arm: str, repeat: int, instance: str, file: str, version: str | None, layout: KeyLayout | None
+    ) -> None:
+        self._arm, self._repeat, self._instance, self._file, self._layout = arm, repeat, instance, file, layout
+        self._events: list[LoadEvent] = []
+        self._patterns: set[Pattern] = set()
+        self._cut: list[str] = []
+        self._starts: list[str] = []
+        self._open: tuple[Message, int] | None = None  # a message that another one cut
+        self._torn: CollectError | None = None  # what is wrong with the last line, should another follow
+        self._first = ""
+        self._known = False
+        self._version = version if version is not None and self._require_known(version) else None
+        self._banner: str | None = None
+
+    def read(self, raw: str, line_no: int) -> None:
+        """Take the next line."""
+        if self._torn is not None:
+            raise self._torn
+        if line_no == 1:
+            self._first = raw
+        if "LMCache" not in raw and self._open is None and ":lmcache." not in raw:
+            return
+        line = plain(raw)
+        if self._open is None and self._quickly(line, line_no):
+            return
+        found = messages(line)
+        if not found:
+            self._without_envelope(line, line_no)
+            return
+        self._known = True
+        if self._open is not None:
+            self._give_up()
+        for message in found:
+            self._message(message, raw, line, line_no)
+
+    def _quickly(self, line: str, line_no: int) -> bool:
+        """Take a line as nearly all about moves are, without taking it apart; False if it is not one, or not known."""
+        patterns = _BY_BEGINNING.get(line[TEXT_AT:_BEGINNING_ENDS])
+        t_unix_ns = None if patterns is None else opens_plainly(line)
+        if patterns is None or t_unix_ns is None:
+            return False
+        for pattern in patterns:
+            match = pattern.regex.match(line, TEXT_AT)
+            if match is not None and pattern.kind is not None:
+                self._known = True
+                self._patterns.add(pattern)
+                self._append(t_unix_ns, pattern.kind, line, line_no, pattern.read(match.groups(), self._layout))
+                return True
+        return False
+
+    def log(self, *, may_be_silent: bool) -> LmcacheLog:
+        """What has been read."""
+        self._give_up()
+        if not self._known and not may_be_silent:
+            raise CollectError(
+                "no line of this log is LMCache's",
+                where=f"{self._file}:1",
+                detail=f"its first line: {plain(self._first)[:300]}",
+                remedy="check that LMCache logs to this file",
+            )
+        version = self._banner or self._version
+        if version is None:
+            version = self._era()
+            self._events = [event._replace(version=version) for event in self._events]
+        return LmcacheLog(tuple(self._events), version, tuple(self._cut), tuple(self._starts))
+
+    def _message(self, message: Message, raw: str, line: str, line_no: int) -> None:
+        text = message.text
+        patterns = _BY_BEGINNING.get(text[:_BEGINNING])
+        if patterns is not None:
+            for pattern in patterns:
+                match = pattern.regex.match(text)
+                if match is not None:
+                    self._patterns.add(pattern)
+                    if pattern.kind is not None:
+                        self._add(pattern.kind, message, line, line_no, pattern.read(match.groups(), self._layout))
+                    return
+        if message.cut and (patterns is not None or _may_be_of_a_move(text)):
+            self._give_up()
+            self._open = message, line_no
+        elif patterns is not None and _OF_A_MOVE.search(text):
+            self._unread(line, line_no, ended=raw.endswith("\n"))
+        elif is_failure(message.level, text):
+            self._add("failure", message, line, line_no, request_in(text))
+        else:
+            self._about_the_server(text, line, line_no)
+
+    def _add(self, kind: str, message: Message, line: str, line_no: int, fields: Fields) -> None:
+        rank, pid = writer(message.process) if message.process else (None, None)
+        self._append(message.t_unix_ns, kind, line, line_no, fields | {"rank": rank, "pid": pid})
+
+    def _append(self, t_unix_ns: int, kind: str, line: str, line_no: int, fields: Fields) -> None:
+        version = self._banner or self._version or ""
+        self._events.append(
+            LoadEvent(
+                self._arm,
+                self._repeat,
+                t_unix_ns,
+                self._instance,
+                version,
+                kind,
+                line,
+                line_no,
+                self._file,
+                **fields,
+            )
         )
-    return tuple(events)
+
+    def _without_envelope(self, line: str, line_no: int) -> None:
+        """What is left of a message that was cut, the banner, or a line of a version before the first known."""
+        if self._open is not None:
+            cut, cut_no = self._open
+            whole = cut._replace(text=cut.text + line, cut=False)
+            if any(pattern.regex.match(whole.text) for pattern in _BY_BEGINNING.get(whole.text[:_BEGINNING], ())):
+                self._open = None
+                self._message(whole, "\n", whole.text, cut_no)
+                return
+        banner = _BANNER.search(line)
+        if banner is not None:
+            self._take_version(banner[1] or banner[2], line, line_no)
+        elif "LMCache: " in line and _OF_A_MOVE.search(line):
+            self._unread(line, line_no, ended=True)
+        elif line_no == 1 or _OF_A_MOVE.search(line):
+            self._cut.append(f"{self._file}:{line_no}: {line[:300]}")
+
+    def _give_up(self) -> None:
+        """The message that was cut will not be whole any more."""
+        if self._open is not None:
+            message, line_no = self._open
+            self._cut.append(f"{self._file}:{line_no}: {message.text[:300]}")
+            self._open = None
+
+    def _about_the_server(self, text: str, line: str, line_no: int) -> None:
+        if text.startswith("LMCache initialized for role") and (banner := _BANNER.search(text)):
+            self._take_version(banner[1] or banner[2], line, line_no)
+        elif text.startswith(_MULTIPROCESS_START):
+            self._starts.append(f"{self._file}:{line_no}: {line[:300]}")
+        elif text.startswith(_MULTIPROCESS_END):
+            self._starts.clear()
+
+    def _take_version(self, stated: str, line: str, line_no: int) -> None:
+        self._known = True
+        self._require_known(stated)
+        version = stated.split("-g", 1)[0]
+        if self._banner not in {None, version}:
+            self._starts.append(f"{self._file}:{line_no}: {line[:300]}")
+        self._banner = version
+
+    def _require_known(self, version: str) -> bool:
+        number = version_number(version)
+        if number is None or not (version_number(OLDEST) or ()) <= number <= (version_number(NEWEST) or ()):
+            raise CollectError(
+                f"LMCache {version}: its log lines are not known here", where=self._file, remedy=_USE_KNOWN
+            )
+        return True
+
+    def _era(self) -> str:
+        """The versions that have all the lines that were seen."""
+        if not self._patterns:
+            return "unknown"
+        since = max((p.since for p in self._patterns), key=lambda v: version_number(v) or ())
+        until = min((p.until for p in self._patterns), key=lambda v: version_number(v) or ())
+        return since if since == until else f"{since} to {until}"
+
+    def _unread(self, line: str, line_no: int, *, ended: bool) -> None:
+        what = f"an LMCache line of a format not known here: {line.strip()[:300]}"
+        unread = CollectError(what, where=f"{self._file}:{line_no}", remedy=_USE_KNOWN)
+        if ended:
+            raise unread
+        self._torn = unread
 
 
-def _fields(line: str, layout: KeyLayout | None) -> dict[str, Any] | None:
-    """What a line says of its event; None if it says nothing about one."""
-    envelope = _ENVELOPE.search(line)
-    if envelope is None:
-        return None
-    message = envelope["message"]
-    fields: dict[str, Any]
-    if prefetch := _PREFETCH.match(message):
-        fields = _prefetch(prefetch, layout)
-    elif transfer := _TRANSFER.match(message):
-        kind = "load" if transfer["what"] == "Retrieved" else "store"
-        fields = {"kind": kind, "tokens": int(transfer["tokens"]), "cost_ms": float(transfer["s"]) * 1e3}
-    elif envelope["level"] in {"ERROR", "CRITICAL"} or (envelope["level"] == "WARNING" and _TROUBLE.search(message)):
-        fields = {"kind": "failure", **_request(message)}
-    else:
-        return None
-    return {**fields, "t_unix_ns": _unix_ns(envelope)}
-
-
-def _prefetch(match: re.Match[str], layout: KeyLayout | None) -> dict[str, Any]:
-    keys, l2_keys = int(match["keys"]), int(match["l2"])
-    fields: dict[str, Any] = {
-        "kind": "prefetch",
-        "keys": keys,
-        "l1_keys": int(match["l1"]),
-        "l2_keys": l2_keys,
-        "cost_ms": float(match["ms"]),
-        **(_request(match["id"]) or {"request_id": match["id"]}),
-    }
-    if layout is not None:
-        fields |= {"tokens": layout.tokens(keys), "hit_tokens": layout.tokens(int(match["hit"]))}
-        fields["bytes"] = None if layout.bytes_per_key is None else l2_keys * layout.bytes_per_key
-    return fields
-
-
-def _request(text: str) -> dict[str, Any]:
-    """The client's id in `text` (vLLM wraps it as cmpl-<id>-<prompt>-<8 hex>), and its seq if the id is one of ours."""
-    found = _ENGINE_ID.search(text)
-    if found is None:
-        return {}
-    request_id = found["completion"] or found["chat"]
-    ours = _OUR_SEQ.fullmatch(request_id)
-    return {"request_id": request_id, "seq": int(ours[1]) if ours else None}
-
-
-def _unix_ns(envelope: re.Match[str]) -> int:
-    """LMCache stamps in the local time of its machine, which is this one; the hour repeated in autumn is its first."""
-    local = datetime.strptime(envelope["stamp"], "%Y-%m-%d %H:%M:%S").astimezone()
-    return int(local.timestamp()) * 10**9 + int(envelope["ms"]) * 10**6
+def _may_be_of_a_move(text: str) -> bool:
+    """Whether a message that ends in its beginning may be one about a move."""
+    return any(pattern.opening.startswith(text) for pattern in _PATTERNS)

@@ -13,7 +13,8 @@ import httpx
 import valkey.asyncio as valkey
 
 from harness.collect import lmcache_metrics, vllm_metrics
-from harness.collect.exposition import samples
+from harness.collect.exposition import MetricSample, samples
+from harness.collect.gpu import GpuReader
 from harness.collect.host import HostReader
 from harness.collect.valkey_info import connect, read_valkey
 from harness.collect.vllm_metrics import read_vllm
@@ -63,18 +64,21 @@ class Sampler:
     """An async context: from entry to exit it reads all targets every `interval_s` and gives `sink` what they said.
 
     `now_ns` is the time since the run's origin; a sample carries the time its answer arrived. Where rounds would take
-    more than a tenth of a core, they come less often. A target that does not answer within two seconds is a gap,
-    counted in `gaps` by instance: no sample, never a zero and never an exception. What the sink raises ends the
-    sampling and is raised at exit.
+    more than a tenth of a core, they come less often. A target that does not answer within two seconds, or not with
+    what was asked for, is a gap, counted in `gaps` by instance, and `reasons` has the last reason: no sample, never a
+    zero and never an exception. What the sink raises ends the sampling and is raised at exit.
     """
 
     def __init__(self, targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float = 0.5) -> None:
         self.gaps: Counter[str] = Counter()
+        self.reasons: dict[str, str] = {}
         self._targets = targets
         self._sink = sink
         self._now_ns = now_ns
         self._interval_s = interval_s
         self._host = HostReader(targets.services)
+        self._gpus = GpuReader()
+        self._asked: tuple[str, ...] | None = ()
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -89,6 +93,7 @@ class Sampler:
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False))
+            stack.enter_context(self._gpus)
             valkeys = [await stack.enter_async_context(connect(url)) for url in self._targets.valkey_urls]
             while not self._stop.is_set():
                 began, spent_s = loop.time(), time.thread_time()
@@ -106,40 +111,81 @@ class Sampler:
         targets = self._targets
         scrapes = [self._valkey(f"valkey-{index}", instance) for index, instance in enumerate(valkeys)]
         if targets.vllm_metrics_url is not None:
-            scrapes.append(self._page(client, "vllm", targets.vllm_metrics_url, vllm_metrics.SERIES))
+            scrapes.append(self._engine(client, targets.vllm_metrics_url))
         if targets.lmcache_metrics_url is not None:
-            scrapes.append(self._page(client, "lmcache", targets.lmcache_metrics_url, lmcache_metrics.SERIES))
+            scrapes.append(self._lmcache(client, targets.lmcache_metrics_url))
         groups = await asyncio.gather(*scrapes)
         if targets.services:
             groups.append(self._services())
+        groups.append([self._sample(self._now_ns(), "gpu", *reading) for reading in self._gpus.read()])
         return [sample for group in groups for sample in group]
 
+    async def _engine(self, client: httpx.AsyncClient, url: str) -> list[ServerSample]:
+        """vLLM's page: at first the whole of it, then only the series seen there, if the server can leave the rest out.
+
+        LMCache's own series are on it too where it runs inside the engine; those cannot be asked for by name.
+        """
+        names, prefixes = vllm_metrics.SERIES, lmcache_metrics.PREFIXES
+        found = await self._page(client, "vllm", url, names, prefixes, self._asked or ())
+        if self._asked:
+            if not found:
+                self._asked = None
+        elif found and self._asked is not None:
+            inside = any(line.name.startswith(prefixes) for line in found)
+            self._asked = None if inside else tuple(sorted({line.name for line in found}))
+        t_ns = self._now_ns()
+        return [
+            self._sample(
+                t_ns,
+                "lmcache" if line.name.startswith(prefixes) else "vllm",
+                "vllm",
+                line.name,
+                line.value,
+                line.labels,
+            )
+            for line in found
+        ]
+
+    async def _lmcache(self, client: httpx.AsyncClient, url: str) -> list[ServerSample]:
+        found = await self._page(client, "lmcache", url, (), lmcache_metrics.PREFIXES)
+        t_ns = self._now_ns()
+        return [self._sample(t_ns, "lmcache", "lmcache", line.name, line.value, line.labels) for line in found]
+
     async def _page(
-        self, client: httpx.AsyncClient, source: str, url: str, names: Collection[str]
-    ) -> list[ServerSample]:
+        self,
+        client: httpx.AsyncClient,
+        instance: str,
+        url: str,
+        names: Collection[str],
+        prefixes: tuple[str, ...],
+        asked: Collection[str] = (),
+    ) -> tuple[MetricSample, ...]:
         try:
-            text = await read_vllm(client, url)
-            t_ns = self._now_ns()
-            lines = samples(text, names)
-        except CollectError:
-            self.gaps[source] += 1
-            return []
-        return [self._sample(t_ns, source, source, line.name, line.value, line.labels) for line in lines]
+            found = samples(await read_vllm(client, url, asked), names, prefixes)
+        except CollectError as error:
+            return self._gap(instance, error.what)
+        return found or self._gap(instance, "its answer has none of the series that are known here")
+
+    def _gap(self, instance: str, reason: str) -> tuple[MetricSample, ...]:
+        self.gaps[instance] += 1
+        self.reasons[instance] = reason
+        return ()
 
     async def _valkey(self, name: str, client: valkey.Valkey) -> list[ServerSample]:
         reading = await read_valkey(client)
         t_ns = self._now_ns()
         if reading is None:
-            self.gaps[name] += 1
+            self._gap(name, "INFO was not answered")
             return []
-        return [self._sample(t_ns, "valkey", name, field, float(value)) for field, value in asdict(reading).items()]
+        told = {field: value for field, value in asdict(reading).items() if value is not None}
+        return [self._sample(t_ns, "valkey", name, field, float(value)) for field, value in told.items()]
 
     def _services(self) -> list[ServerSample]:
         t_ns = self._now_ns()
         values = self._host.read(t_ns)
-        for service in self._targets.services.keys() - {service for service, _, _ in values}:
-            self.gaps[service] += 1
-        return [self._sample(t_ns, "host", service, name, value) for service, name, value in values]
+        for service in self._targets.services.keys() - {one.service for one in values}:
+            self._gap(service, "its processes are gone")
+        return [self._sample(t_ns, "host", one.service, one.name, one.value, one.labels) for one in values]
 
     def _sample(
         self, t_ns: int, source: str, instance: str, name: str, value: float, labels: Mapping[str, str] | None = None

@@ -3,6 +3,7 @@
 from harness.config.client import Client
 from harness.config.experiment import Arm, Attach, Engine, Experiment, LMCache
 from harness.config.load import experiment_from, load_experiment
+from harness.config.simulation import Published, SimulatedArm, Simulation
 from harness.config.units import Bandwidth
 from harness.config.valkey import Link, Valkey
 from harness.config.workload import LengthScale, Passes, TraceReplay, Transform, Window, Workload
@@ -18,6 +19,9 @@ __all__ = [
     "LengthScale",
     "Link",
     "Passes",
+    "Published",
+    "SimulatedArm",
+    "Simulation",
     "TraceReplay",
     "Transform",
     "Valkey",

@@ -8,11 +8,15 @@ import yaml
 from pydantic import ValidationError
 
 from harness.config.experiment import Experiment
+from harness.config.settings import apply_settings
 from harness.errors import ConfigError
 
 
-def load_experiment(path: Path) -> Experiment:
-    """The experiment in `path`. Raises ConfigError that names file:line, the config path, and what is expected."""
+def load_experiment(path: Path, settings: Mapping[str, str] | None = None) -> Experiment:
+    """The experiment in `path`, with `settings` (config.settings) in place of what it says.
+
+    Raises ConfigError that names file:line, the config path, and what is expected.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -26,6 +30,7 @@ def load_experiment(path: Path) -> Experiment:
         raise ConfigError(f"not YAML: {error.problem}", where=f"{path}:{line}") from error
     if not isinstance(document, dict):
         raise ConfigError("the config is empty or not a mapping", where=str(path), remedy="see configs/laptop.yaml")
+    apply_settings(document, settings or {})
     return _validated(document, lambda location: f"{path}:{_line_of(root, location)}")
 
 

@@ -148,15 +148,33 @@ class TraceReplay(Strict):
 
 
 class Workload(Strict):
-    """Either documents read in passes, or a trace; `prewarm` fills the caches with every shared prefix beforehand."""
+    """Either documents read in passes, or a trace; and the state the caches are in when it begins.
+
+    `state` is `cold`, or one of three in which every shared prefix has been sent before. `warm` (`prewarm: true`):
+    vLLM's own cache is emptied, the tiers behind it hold what the arm's policy leaves there. `warm-l2`: so is LMCache's
+    host tier, and every hit comes from Valkey. `warm-all`: nothing is emptied.
+    """
 
     name: Name
     passes: Passes | None = None
     trace: TraceReplay | None = None
     prewarm: bool = False
+    state: Literal["cold", "warm", "warm-l2", "warm-all"] | None = None
+
+    @property
+    def starts(self) -> Literal["cold", "warm", "warm-l2", "warm-all"]:
+        """The state as written, or as `prewarm` says."""
+        return self.state or ("warm" if self.prewarm else "cold")
+
+    @property
+    def prewarms(self) -> bool:
+        """Whether every shared prefix is sent beforehand."""
+        return self.starts != "cold"
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if (self.passes is None) == (self.trace is None):
             raise ValueError("a workload has either `passes` or `trace`")
+        if self.prewarm and self.state == "cold":
+            raise ValueError("prewarm: true and state: cold: which one?")
         return self

@@ -8,23 +8,22 @@ from pathlib import Path
 import httpx
 
 from harness.client import Carriage, connected
-from harness.collect.lmcache_log import KeyLayout, parse_log
 from harness.collect.sampler import Sampler, Targets, sampling
 from harness.config import Arm
-from harness.errors import CollectError
 from harness.experiment.cache_state import make_cold, make_warm
-from harness.experiment.facts import versions
 from harness.experiment.halt import Halt
+from harness.experiment.log_reading import reading_log
 from harness.experiment.machine import Machine
+from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
 from harness.experiment.session import ArmSession, RunPlace
 from harness.experiment.target import target_of
 from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
-from harness.stack import Ports, RunningStack, attached, draw, free_ports, started
+from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, started
 
-_SAMPLE_EVERY_S = 1.0  # a scrape costs the engine's API server some 20 ms of its core
+_SAMPLE_EVERY_S = 0.5
 
 
 @contextlib.asynccontextmanager
@@ -35,7 +34,7 @@ async def arm_stack(
     engine = prepared.experiment.engine
     attach = arm.attach or engine.attach
     if engine.backend == "attach" and attach is not None:
-        async with attached(arm.name, engine, attach) as stack:
+        async with attached(arm.name, engine, attach, logs) as stack:
             yield stack
         return
     rate = None if machine is None else machine.link_bytes_per_s(arm)
@@ -48,6 +47,7 @@ async def arm_stack(
         kv_bytes=prepared.model.kv_bytes or 0,
         link_bytes_per_s=rate or 0.0,
         free=free_ports(Ports.needed(arm)),
+        folder=logs,
     )
     async with started(blueprint, engine, logs, say) as stack:
         yield stack
@@ -62,21 +62,24 @@ async def run_arm(
     """
     async with arm_session(prepared, arm, place, halt, machine) as session:
         place.progress.say("warming up")
-        known = await warm_up(session, prepared.workloads)
+        warm = await warm_up(session, prepared.workloads)
         if probe and prepared.model.kv_bytes is not None:
             place.progress.say("measuring R, the prefill rate of this machine")
             machine = await probe_machine(session, prepared.workloads, prepared.model.kv_bytes)
+        if prepared.predict:
+            place.progress.say("predicting what this arm will do")
+            predict_arm(prepared, arm, place, warm, machine)
         for workload in prepared.experiment.workloads:
             hits = prepared.workloads.hits_on(workload, arm)
             for repeat in range(prepared.experiment.repeats):
                 plan = prepared.workloads.plan(workload, repeat, machine)
                 place.progress.say(f"{workload.name}: making the caches cold, and proving it")
                 await make_cold(
-                    session, known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
+                    session, warm.known, canary(prepared.workloads, workload.name, repeat), workload.name, repeat
                 )
                 if plan.prewarm is not None:
                     place.progress.say(f"{workload.name}: prewarming")
-                    await make_warm(session, plan, granule_tokens(prepared.experiment, arm), repeat)
+                    await make_warm(session, workload, plan, granule_tokens(prepared.experiment, arm), repeat)
                 for part in plan.passes:
                     await session.measure(part, workload.name, repeat, hits)
         place.progress.say(f"stopping {arm.name}")
@@ -91,22 +94,22 @@ async def arm_session(
 
     Raises the halt's cause, or StackError, with nothing left running.
     """
-    logs = place.folder.logs(arm.name)
+    logs = place.folder.logs(arm.name).absolute()
     index = prepared.experiment.arms.index(arm)
     async with contextlib.AsyncExitStack() as exits:
         starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))
         stack = await halt.guard(starting)
-        await exits.enter_async_context(_deaths_trip(stack, halt))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
         target = target_of(prepared.experiment.client, (stack.url, *stack.more_urls))
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
         workers = prepared.experiment.client.workers
         session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
+        await exits.enter_async_context(_deaths_trip(session))
         if stack.more_urls:
             text = f"{arm.name}: of {1 + len(stack.more_urls)} servers only {stack.url} was asked for its counters"
             place.caveats.append(Caveat("several_servers", text, "read hits from cached_tokens of each request"))
-        exits.callback(_read_log, prepared, session)
+        exits.enter_context(reading_log(prepared, session))
         samples = sampling(
             _targets(stack),
             session.samples.extend,
@@ -119,17 +122,30 @@ async def arm_session(
 
 
 @contextlib.asynccontextmanager
-async def _deaths_trip(stack: RunningStack, halt: Halt) -> AsyncIterator[None]:
-    """While this is open, a service that ends trips the halt."""
+async def _deaths_trip(session: ArmSession) -> AsyncIterator[None]:
+    """While this is open, a service that ends trips the halt; a Valkey the arm can do without is a caveat."""
+    stack, remote = session.stack, session.arm.valkey
+    spared: tuple[Process, ...] = ()
+    if remote is not None and remote.on_loss == "continue":
+        spared = tuple(process for process in stack.processes if process.command.name.startswith("valkey-"))
 
     async def watch() -> None:
-        halt.trip(await stack.died())
+        session.halt.trip(await stack.died(spared))
 
-    task = asyncio.create_task(watch())
+    async def note_loss(process: Process) -> None:
+        status = await process.exited()
+        at_s = (session.place.clock.now_ns() - session.place.identity.t0_ns) / 1e9
+        text = f"{stack.arm}: {process.command.name} ended {at_s:.1f} s into the run (status {status})"
+        remedy = "the chunks it held are misses from then on, until it is back and they are stored again"
+        session.place.caveats.append(Caveat("valkey_lost", text, remedy))
+        session.place.progress.say(text)
+
+    tasks = [asyncio.create_task(watch()), *(asyncio.create_task(note_loss(process)) for process in spared)]
     try:
         yield
     finally:
-        task.cancel()
+        for task in tasks:
+            task.cancel()
 
 
 def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
@@ -146,34 +162,5 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
 def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
     """Say which servers did not answer a scrape."""
     for instance, count in sampler.gaps.items():
-        text = f"{session.arm.name}: {count} samples of {instance} are missing: it did not answer in time"
+        text = f"{session.arm.name}: {count} samples of {instance} are missing: {sampler.reasons[instance]}"
         session.place.caveats.append(Caveat("sampling_gaps", text))
-
-
-def _read_log(prepared: Prepared, session: ArmSession) -> None:
-    """Put what LMCache's log says into the journal; one that cannot be read is a caveat and costs nothing measured."""
-    log, lmcache = session.stack.lmcache_log, session.arm.lmcache
-    if log is None or lmcache is None:
-        return
-    ranks = prepared.experiment.engine.tensor_parallel
-    kv_bytes = prepared.model.kv_bytes
-    per_key = None if kv_bytes is None else kv_bytes * lmcache.chunk_size // ranks
-    ours = bool(session.stack.processes)  # of an attached server the version is not known, only its lines are
-    try:
-        with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-            events = parse_log(
-                lines,
-                arm=session.arm.name,
-                repeat=0,
-                instance="lmcache",
-                file=log.name,
-                version=versions().get("lmcache", "") if ours else "unknown",
-                layout=KeyLayout(lmcache.chunk_size, ranks, per_key),
-                require_known=ours,
-            )
-    except (CollectError, OSError) as error:
-        text = f"{session.arm.name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
-        session.place.caveats.append(Caveat("lmcache_log", text, "the log is whole in the run folder"))
-        return
-    session.place.journal.extend(events)
-    session.place.journal.flush()

@@ -6,8 +6,10 @@ from typing import Any
 import httpx
 
 from harness.collect.valkey_info import flush_valkeys, read_valkeys
+from harness.config import Workload
 from harness.errors import StackError
 from harness.experiment.session import ArmSession
+from harness.records import Outcome
 from harness.schedule import PassPlan, Plan, PlannedRequest
 
 _RESET_TRIES = 50
@@ -18,60 +20,99 @@ async def make_cold(
 ) -> None:
     """Empty every cache of the arm and prove it with `known`, a prompt that was in them before.
 
-    Attached servers belong to somebody: nothing of theirs is emptied. There the proof is `canary`, a prompt that every
-    run of this seed, workload and repeat sends and nobody else: where it is not cached, none of the workload is.
+    What was running before belongs to somebody: nothing of it is emptied (Valkeys are, where the arm says `flush`). And
+    LMCache's host tier inside vLLM's workers cannot be. There the proof is `canary`, a prompt that every run of this
+    seed, workload and repeat sends and nobody else: where it is not cached, none of the workload is.
+
+    Raises StackError where it is not proved, as make_warm does, unless the experiment lets such an arm run.
     """
-    if not session.stack.processes:
+    if not session.stack.processes or not _may_empty(session):
         cached = await _cached_tokens(session, canary, workload, repeat)
-        detail = f"a prompt that every run with this seed sends: {cached} cached tokens"
-        _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail)
+        detail = f"a prompt that every run with this seed sends: {_count(cached)}"
+        remedy = "take another `seed`, with which no prompt has been sent before"
+        _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
         return
     await session.idle()
     await empty_engine(session)
     await empty_l1(session)
-    await flush_valkeys(session.stack.valkey_urls)
+    await flush_valkeys(session.stack.valkey_urls, absent_ok=session.may_lose_valkeys)
     cached = await _cached_tokens(session, known, workload, repeat)
-    detail = f"a prompt that was cached before the reset: {cached} cached tokens"
-    _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail)
+    detail = f"a prompt that was cached before the reset: {_count(cached)}"
+    remedy = "see the logs of the arm: a cache was not emptied"
+    _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
     await session.idle()
     await empty_engine(session)
 
 
-async def make_warm(session: ArmSession, plan: Plan, granule_tokens: int, repeat: int) -> None:
-    """Send the plan's prewarm pass, empty the engine's own cache, and prove what the tiers behind it hold.
+async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule_tokens: int, repeat: int) -> None:
+    """Send the plan's prewarm pass, empty what `workload.starts` wants empty, and prove what is left.
 
-    Without LMCache nothing is behind it: the proof is then that nothing is cached. In L1 only what stays there by
-    policy stays: with `skip_l1` it is emptied, so that every hit comes from Valkey.
+    The proof is the last prewarmed prompt: as many cached tokens as it has whole chunks (blocks, where the engine's own
+    cache answers). Without LMCache, and with nothing but L1 behind the engine where that is emptied, it is 0.
     """
     assert plan.prewarm is not None  # noqa: S101 - the caller looked
+    state, lmcache = workload.starts, session.arm.lmcache
     keys_before = await stored_keys(session)
     await session.send(plan.prewarm, plan.workload, repeat)
     await session.idle()
     last = plan.prewarm.requests[-1]
-    if session.stack.processes:
+    ours, keeps_l1 = bool(session.stack.processes), lmcache is not None and lmcache.store_policy == "default"
+    if ours and state != "warm-all":
         await empty_engine(session)
-        if session.arm.lmcache is not None and session.arm.lmcache.store_policy == "skip_l1":
+        if state == "warm-l2" or not keeps_l1:
             await empty_l1(session)
     cached = await _cached_tokens(session, last, plan.workload, repeat)
-    expected = (len(last.tokens) - 1) // granule_tokens * granule_tokens if session.arm.lmcache is not None else 0
+    held = state == "warm-all" or (lmcache is not None and (session.arm.valkey is not None or state == "warm"))
+    expected = (len(last.tokens) - 1) // granule_tokens * granule_tokens if held else 0
+    enough = cached is not None and (cached >= expected if state == "warm-all" else cached == expected)
     keys = await stored_keys(session)
     stored = "" if keys is None or keys_before is None else f", {keys - keys_before} keys stored in Valkey"
-    detail = f"a prewarmed prompt: {cached} cached tokens of {expected} expected{stored}"
-    _note(session, plan.workload, repeat, kind="warm", proved=cached == expected, detail=detail)
+    detail = f"a prewarmed prompt: {_count(cached)} of {expected} expected{stored}"
+    remedy = "see LMCache's log; is the chunk larger than what prompts share, or a cache too small for all of them?"
+    _note(session, plan.workload, repeat, kind=state, proved=enough, detail=detail, remedy=remedy)
     await session.idle()
-    if session.stack.processes:
+    if ours and state != "warm-all":
         await empty_engine(session)
+        if state == "warm-l2":
+            await empty_l1(session)
 
 
-def _note(session: ArmSession, workload: str, repeat: int, *, kind: str, proved: bool, detail: str) -> None:
+def _may_empty(session: ArmSession) -> bool:
+    """Whether every tier behind the engine can be emptied, and may be."""
+    lmcache, remote = session.arm.lmcache, session.arm.valkey
+    keeps_host_tier = lmcache is not None and lmcache.mode == "inprocess" and lmcache.store_policy == "default"
+    return not keeps_host_tier and (session.owns_valkeys or (remote is not None and remote.flush))
+
+
+def _count(cached: int | None) -> str:
+    return "the server did not say how many tokens were cached" if cached is None else f"{cached} cached tokens"
+
+
+def _note(
+    session: ArmSession, workload: str, repeat: int, *, kind: str, proved: bool, detail: str, remedy: str
+) -> None:
     proof: dict[str, Any] = {"arm": session.arm.name, "workload": workload, "repeat": repeat}
     session.place.proofs.append({**proof, "kind": kind, "proved": proved, "detail": detail})
+    if not proved and session.place.fail_unproved:
+        raise StackError(
+            f"the caches were not shown to be {kind} at the start of {workload}: {detail}",
+            where=f"arm {session.arm.name}: {session.stack.url}",
+            remedy=f"{remedy}; or write `on_unproved: caveat`",
+        )
 
 
 async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: str, repeat: int) -> int | None:
-    """What the server says it had cached of `known`; None if it did not answer with a count."""
+    """What the server says it had cached of `known`; None if it did not answer with a count.
+
+    A server that does not count in its answers (vLLM without --enable-prompt-tokens-details) may do so in its counters.
+    """
+    before = await session.idle()
     records = await session.send(PassPlan("probe", (known,), 1), workload, repeat)
-    return records[0].cached_tokens
+    if records[0].cached_tokens is not None or records[0].outcome is not Outcome.OK:
+        return records[0].cached_tokens
+    gained = (await session.idle()).since(before)
+    hits = gained.prefix_cache_hits, gained.external_prefix_cache_hits
+    return None if hits[0] is None else hits[0] + (hits[1] or 0)
 
 
 async def empty_engine(session: ArmSession) -> None:

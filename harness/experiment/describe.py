@@ -1,6 +1,7 @@
 """What `kvreplay plan` shows: an experiment resolved as far as it can be without starting anything."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from harness.config import Arm, Workload
@@ -66,7 +67,8 @@ def _arm(prepared: Prepared, arm: Arm, machine: Machine | None) -> dict[str, Any
     name = {"name": arm.name, "memory_gb": round(memory_bytes(experiment, model, arm) / 1e9, 1)}
     attach = arm.attach or experiment.engine.attach
     if experiment.engine.backend == "attach" and attach is not None:
-        return {**name, "commands": [{"name": "attach", "shell": f"# servers that already run: {attach.url}"}]}
+        there = {"name": "attach", "shell": f"# servers that already run: {attach.url}"}
+        return {**name, "commands": [there], "files": {}}
     blueprint = draw(
         experiment.engine,
         arm,
@@ -74,8 +76,11 @@ def _arm(prepared: Prepared, arm: Arm, machine: Machine | None) -> dict[str, Any
         kv_bytes=model.kv_bytes or 0,
         link_bytes_per_s=_link_rate(arm, machine),
         free=free_ports(Ports.needed(arm)),
+        folder=Path("RUN") / "logs" / arm.name,
     )
-    return {**name, "commands": [{"name": one.name, "shell": one.shell()} for one in blueprint.commands]}
+    files = {} if blueprint.lmcache_config is None else {str(blueprint.lmcache_file): blueprint.lmcache_config}
+    commands = [{"name": one.name, "shell": one.shell()} for one in blueprint.commands]
+    return {**name, "commands": commands, "files": files}
 
 
 def _link_rate(arm: Arm, machine: Machine | None) -> float | str:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from harness.records import Outcome, RequestRecord
 from harness.records.latency import percentile
 
+_FEWEST_S_FOR_CPU = 1.0  # in less, what connecting took is most of the processor time
 _NS_PER_MS = 1e6
 
 
@@ -108,7 +109,7 @@ def client_error(
         requests=planned,
         failed=planned - len(pairs),
         rate_per_s=len(pairs) / span_s if span_s > 0 else 0.0,
-        cpu_share=cpu_s / span_s if cpu_s is not None and span_s > 0 else None,
+        cpu_share=cpu_s / span_s if cpu_s is not None and span_s >= _FEWEST_S_FOR_CPU else None,
         send_lag_ms=_spread(claim.sent_ns - claim.due_ns for claim, _ in pairs if claim.due_ns is not None),
         arrival_error_ms=_spread(
             server.arrived_ns - claim.due_ns for claim, server in pairs if claim.due_ns is not None

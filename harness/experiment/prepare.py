@@ -10,7 +10,7 @@ from harness.errors import ConfigError
 from harness.experiment.engine_model import EngineModel, resolve_model
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.workloads import Workloads, read_workloads
-from harness.stack import vllm
+from harness.stack import Interpreter, vllm
 
 _SERVER_BYTES = 800_000_000  # an API server, an engine core, a worker: about this much each, measured
 _SPARE = 1.1
@@ -21,6 +21,7 @@ class Prepared:
     """An experiment whose config, traces and model are checked: it can be started.
 
     `arms` are those to run; the experiment knows the others too, since one left out may still set a trace's rate.
+    `predict`: a run says beforehand what each arm will do.
     """
 
     path: Path
@@ -28,6 +29,7 @@ class Prepared:
     arms: tuple[Arm, ...]
     model: EngineModel
     workloads: Workloads
+    predict: bool = True
 
     def assumed_machine(self, prefill_tokens_per_s: float | None) -> Machine | None:
         """The machine with R assumed instead of measured; None without an R, or where s is not known."""
@@ -49,13 +51,14 @@ def prepare(
     repeats: int | None = None,
     limit: int | None = None,
     workers: int | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Prepared:
     """Load and check the experiment in `path`, cut down to the named arms and workloads (all if none is named).
 
-    `limit` cuts every trace to its first rows; `workers` replaces the config's. Raises ConfigError or TraceError;
-    nothing has been started then.
+    `limit` cuts every trace to its first rows; `workers` and `settings` (config.settings) replace what the config
+    says. Raises ConfigError or TraceError; nothing has been started then.
     """
-    whole = load_experiment(path)
+    whole = load_experiment(path, settings)
     chosen = tuple(arm for arm in whole.arms if not arms or arm.name in arms)
     _refuse_unknown("arm", arms, [arm.name for arm in whole.arms], path)
     _refuse_unknown("workload", workloads, [workload.name for workload in whole.workloads], path)
@@ -72,7 +75,7 @@ def prepare_experiment(experiment: Experiment, chosen: tuple[Arm, ...], path: Pa
     Raises ConfigError or TraceError; nothing has been started then.
     """
     model = resolve_model(experiment.engine)
-    if needs_probe(experiment, chosen) and model.kv_bytes is None:
+    if needs_probe(experiment, chosen) and (model.kv_bytes or experiment.simulation.kv_bytes_per_token) is None:
         raise ConfigError(
             "B* = s R needs s, and the KV bytes of this model are not known on this machine",
             where=f"{path}: engine.model",
@@ -83,6 +86,7 @@ def prepare_experiment(experiment: Experiment, chosen: tuple[Arm, ...], path: Pa
     _check_lengths(experiment, limits, read, path)
     _check_memory(experiment, model, chosen, path)
     for arm in chosen:
+        _check_state(experiment, arm, path)
         _check_remote(experiment, arm, model, read, path)
     return Prepared(path, experiment, chosen, model, read)
 
@@ -136,13 +140,27 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
         )
 
 
+def _check_state(experiment: Experiment, arm: Arm, path: Path) -> None:
+    """A state of the caches that cannot be reached on an arm."""
+    attached = experiment.engine.backend == "attach"
+    in_workers = arm.lmcache is not None and arm.lmcache.mode == "inprocess" and arm.lmcache.store_policy == "default"
+    for workload in experiment.workloads:
+        if workload.starts == "warm-l2" and (attached or in_workers):
+            why = "servers that run already" if attached else "a host tier inside vLLM's workers"
+            raise ConfigError(
+                f"workload {workload.name} begins warm-l2, and the host tier of {why} cannot be emptied",
+                where=f"{path}: arm {arm.name}",
+                remedy="write `state: warm`" + ("" if attached else ", or `store_policy: skip_l1` for the arm"),
+            )
+
+
 def _check_remote(experiment: Experiment, arm: Arm, model: EngineModel, read: Workloads, path: Path) -> None:
     """A remote tier that cannot hold what a run puts there, or whose placement leaves ranks without an instance."""
     remote, engine = arm.valkey, experiment.engine
     if remote is None:
         return
     where = f"{path}: arm {arm.name}: valkey"
-    ranks = engine.tensor_parallel * engine.prefill_context_parallel
+    ranks = engine.ranks
     if remote.placement == "rank" and remote.instances < ranks:
         raise ConfigError(
             f"placement: rank with {ranks} ranks and {remote.instances} instance{'s' * (remote.instances > 1)}",
@@ -167,14 +185,21 @@ def require_engine(prepared: Prepared) -> None:
     experiment, path = prepared.experiment, prepared.path
     if experiment.engine.backend == "attach":
         return
-    wanted = ["vllm", *(["lmcache"] if any(arm.lmcache for arm in prepared.arms) else [])]
-    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"{' and '.join(missing)} is not installed in this environment",
-            where=f"{path}: engine.backend {experiment.engine.backend}",
-            remedy="run `make install-live`, or use backend: attach with servers that run elsewhere",
-        )
+    for arm in prepared.arms:
+        wanted = ("vllm", "lmcache") if arm.lmcache is not None else ("vllm",)
+        missing = [name for name in wanted if not _has(arm, name)]
+        if missing:
+            raise ConfigError(
+                f"{' and '.join(missing)} is not installed in {arm.python or 'this environment'}",
+                where=f"{path}: arm {arm.name}, engine.backend {experiment.engine.backend}",
+                remedy="run `make install-live`, or use backend: attach with servers that run elsewhere",
+            )
+
+
+def _has(arm: Arm, name: str) -> bool:
+    if arm.python is None:
+        return importlib.util.find_spec(name) is not None
+    return {name, f"{name}-cpu"} & Interpreter.of(arm.python).versions().keys() != set()
 
 
 def _check_memory(experiment: Experiment, model: EngineModel, arms: Sequence[Arm], path: Path) -> None:
@@ -197,7 +222,8 @@ def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
     engine = experiment.engine
     kv_space = vllm.kv_space_gib(engine, model.kv_bytes or 0) * 2**30
     servers = (2 + engine.tensor_parallel) * _SERVER_BYTES + (arm.lmcache is not None) * _SERVER_BYTES
-    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 if arm.lmcache else 0) + servers
+    copies = engine.ranks if arm.lmcache is not None and arm.lmcache.mode == "inprocess" else 1
+    return (model.weight_bytes or 0) + kv_space + (arm.lmcache.l1 * copies if arm.lmcache else 0) + servers
 
 
 def available_bytes() -> int | None:

@@ -15,9 +15,10 @@ from harness.client import MonotonicClock
 from harness.config import Arm
 from harness.errors import ConfigError, HarnessError, StackError
 from harness.experiment.arm import arm_session
+from harness.experiment.arm_log import ArmLog
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.halt import Halt, InterruptedRun
-from harness.experiment.join import join_loads
+from harness.experiment.join import join_servers
 from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.probe_engine import Hits, measure_cold, measure_hits, require_quiet
@@ -111,12 +112,9 @@ class _Probe:
 
     async def run(self) -> ProbeEnd:
         """Arm after arm; what was measured is in the folder whatever happens."""
-        prepared, identity = (
-            self._prepared,
-            RunIdentity(
-                self._id, f"{self._prepared.experiment.experiment}-probe", self._clock.now_ns(), self._clock.unix_ns()
-            ),
-        )
+        prepared = self._prepared
+        name = f"{prepared.experiment.experiment}-probe"
+        identity = RunIdentity(self._id, name, self._clock.now_ns(), self._clock.unix_ns())
         spec = prepared.experiment.model_copy(update={"arms": prepared.arms}).model_dump(mode="json")
         facts = {"config": str(prepared.path), "spec": spec, "versions": versions(), "machine": machine_facts()}
         self._folder.update({**facts, "model": prepared.model})
@@ -130,10 +128,14 @@ class _Probe:
             except (HarnessError, InterruptedRun) as error:
                 trouble = error
             expected = journal.counts
-            self._folder.update({"planned": place.planned, "caveats": [asdict(one) for one in place.caveats]})
-        behind = frozenset(arm.name for arm in prepared.arms if arm.lmcache is not None)
-        consolidate(self._folder.path, expected=expected, join=lambda tables: join_loads(tables, behind))
-        self._folder.update({}, Status.COMPLETE if trouble is None else Status.FAILED)
+        logs = {arm.name: ArmLog(was_read=False) for arm in prepared.arms if arm.lmcache is not None} | place.logs
+        consolidate(
+            self._folder.path, expected=expected, join=lambda tables: join_servers(tables, logs, place.caveats.append)
+        )
+        self._folder.update(
+            {"planned": place.planned, "caveats": [asdict(one) for one in place.caveats]},
+            Status.COMPLETE if trouble is None else Status.FAILED,
+        )
         if trouble is not None:
             raise trouble
         return ProbeEnd(self._folder.path, self._measured)

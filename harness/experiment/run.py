@@ -12,20 +12,21 @@ from typing import Any
 
 import uvloop
 
-from harness.client import MonotonicClock
+from harness.client import MonotonicClock, raise_open_files
 from harness.config import Arm
 from harness.errors import HarnessError
 from harness.experiment.arm import run_arm
+from harness.experiment.arm_log import ArmLog
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.halt import Halt, InterruptedRun
-from harness.experiment.join import join_loads
 from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
-from harness.experiment.selftest import raise_open_files, stored_selftest
+from harness.experiment.selftest import stored_selftest
 from harness.experiment.session import RunIdentity, RunPlace
 from harness.experiment.target import require_client
 from harness.records import Caveat
+from harness.stack import Interpreter
 from harness.store import Journal, RunFolder, Status, consolidate
 
 
@@ -72,7 +73,8 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         }
     )
     with Journal(folder.path, run_id) as journal:
-        place = RunPlace(identity, folder, journal, progress, clock)
+        strict = prepared.experiment.on_unproved == "fail"
+        place = RunPlace(identity, folder, journal, progress, clock, fail_unproved=strict)
         run = _Arms(prepared, place)
         try:
             with _signals(run):
@@ -80,9 +82,16 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         finally:
             folder.update(run.facts())
         expected = journal.counts
-    behind = frozenset(arm.name for arm in prepared.experiment.arms if arm.lmcache is not None)
-    consolidate(folder.path, expected=expected, join=lambda tables: join_loads(tables, behind))
-    folder.update({}, run.status())
+    # pandas takes a second to import: the run waits for it only now that nothing is measured any more
+    from harness.experiment.join import join_servers  # noqa: PLC0415
+
+    logs = {arm.name: ArmLog(was_read=False) for arm in prepared.experiment.arms if arm.lmcache is not None}
+    consolidate(
+        folder.path,
+        expected=expected,
+        join=lambda tables: join_servers(tables, logs | place.logs, place.caveats.append),
+    )
+    folder.update(run.facts(), run.status())
     return RunEnd(folder.path, tuple(run.failures), run.interrupted)
 
 
@@ -175,6 +184,7 @@ class _Arms:
         return {
             "link_bytes_per_s": None if machine is None else machine.link_bytes_per_s(arm),
             "instances": arm.valkey.instances if arm.valkey else None,
+            "versions": None if arm.python is None else Interpreter.of(arm.python).versions(),
             "rho": rhos[0] if rhos else None,
         }
 

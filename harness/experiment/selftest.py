@@ -15,7 +15,16 @@ import httpx
 import orjson
 import uvloop
 
-from harness.client import Carriage, Http, MonotonicClock, Target, connected, replay, replay_by_workers
+from harness.client import (
+    Carriage,
+    Http,
+    MonotonicClock,
+    Target,
+    connected,
+    raise_open_files,
+    replay,
+    replay_by_workers,
+)
 from harness.client.replay import Watch
 from harness.experiment.engine_model import cache_dir
 from harness.experiment.facts import machine_facts, versions
@@ -170,10 +179,3 @@ async def _replay(
 def _cpu_s() -> float:
     """Processor time of this process and of the children that have ended."""
     return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-
-
-def raise_open_files() -> None:
-    """As many connections as this process may have: the usual soft limit of 1,024 is no limit of the server's."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

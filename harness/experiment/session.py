@@ -14,6 +14,7 @@ from harness.client.replay import Watch
 from harness.collect.valkey_info import read_valkeys, until_settled
 from harness.collect.vllm_metrics import until_idle
 from harness.config import Arm
+from harness.experiment.arm_log import ArmLog
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
 from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
@@ -41,7 +42,8 @@ class RunIdentity:
 class RunPlace:
     """Where the records and logs of a run go, and who is told.
 
-    `planned` (requests by arm/workload/pass/repeat), `proofs` and `caveats` fill up as it runs.
+    `planned` (requests by arm/workload/pass/repeat), `proofs`, `caveats` and `logs` (LMCache's, by arm) fill up as it
+    runs. `fail_unproved`: an arm whose caches are not shown to be in the state wanted fails.
     """
 
     identity: RunIdentity
@@ -52,6 +54,8 @@ class RunPlace:
     planned: dict[str, int] = field(default_factory=dict)
     proofs: list[dict[str, Any]] = field(default_factory=list)
     caveats: list[Caveat] = field(default_factory=list)
+    logs: dict[str, ArmLog] = field(default_factory=dict)
+    fail_unproved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,16 @@ class ArmSession:
     halt: Halt
     samples: deque[ServerSample] = field(default_factory=deque)
     _segments: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def owns_valkeys(self) -> bool:
+        """Whether nobody else uses the Valkeys of this arm (if it has any): they were started for it."""
+        return bool(self.stack.processes) and (self.arm.valkey is None or not self.arm.valkey.urls)
+
+    @property
+    def may_lose_valkeys(self) -> bool:
+        """Whether the arm goes on without a Valkey that ended."""
+        return self.arm.valkey is not None and self.arm.valkey.on_loss == "continue"
 
     async def send(
         self, plan: PassPlan, workload: str, repeat: int, hits: Mapping[tuple[str, int], int] | None = None
@@ -156,8 +170,9 @@ class ArmSession:
         counters = await self.halt.guard(until_idle(self.http, self.stack.metrics_url, timeout_s=timeout_s))
         if not self.stack.valkey_urls:
             return counters
-        if self.stack.processes:  # an attached Valkey may never be quiet: others use it
-            await self.halt.guard(until_settled(self.stack.valkey_urls, timeout_s=_SETTLE_S))
+        if self.owns_valkeys:  # another's may never be quiet: others use it
+            settled = until_settled(self.stack.valkey_urls, timeout_s=_SETTLE_S, absent_ok=self.may_lose_valkeys)
+            await self.halt.guard(settled)
         readings = await read_valkeys(self.stack.valkey_urls)
         answers = [reading for reading in readings if reading is not None]
         if len(answers) < len(readings):

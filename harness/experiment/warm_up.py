@@ -1,6 +1,7 @@
 """What an arm does before anything is measured: first requests are slow (code paths, pools), and R must be known."""
 
 import statistics
+from dataclasses import dataclass
 
 from harness.errors import StackError
 from harness.experiment.machine import Machine
@@ -17,11 +18,23 @@ _FEWEST_DOCUMENTS = 4
 _MOST_DOCUMENTS = 16
 
 
-async def warm_up(session: ArmSession, workloads: Workloads) -> PlannedRequest:
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What an arm did while it warmed up: `known` is a prompt that every cache of it has now seen.
+
+    `cold` are the records of the first round, `hot` those of the second, which with LMCache hit.
+    """
+
+    known: PlannedRequest
+    cold: tuple[RequestRecord, ...]
+    hot: tuple[RequestRecord, ...]
+
+
+async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
     """Send prompts as long as the longest of any workload, twice each and under a salt of their own.
 
     They are a few more than the engine's own cache holds, so that with LMCache the second round takes the load path.
-    Returns one that every cache of the arm has now seen. Raises StackError when the engine does not answer them.
+    Raises StackError when the engine does not answer them.
     """
     length = workloads.longest_prompt_tokens
     capacity = workloads.experiment.engine.kv_cache_tokens or 0
@@ -39,7 +52,7 @@ async def warm_up(session: ArmSession, workloads: Workloads) -> PlannedRequest:
     requests = tuple(request for part in plan.passes for request in part.requests)
     records = await session.send(PassPlan("warmup", requests, 1), "warmup", 0)
     _require_answers(session, records)
-    return requests[-1]
+    return WarmUp(requests[-1], records[:documents], records[documents:])
 
 
 def canary(workloads: Workloads, workload: str, repeat: int) -> PlannedRequest:

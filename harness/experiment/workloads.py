@@ -142,7 +142,7 @@ def _plan(workload: Workload, trace: ReplayedTrace | None, prompting: Prompting,
         timed, log = trace.timed(rate_per_s)
         waits = workload.trace.turns == "wait"
         plan = plan_trace(
-            workload.name, timed, prompting, prewarm=workload.prewarm, whole=trace.whole, turns_wait=waits
+            workload.name, timed, prompting, prewarm=workload.prewarms, whole=trace.whole, turns_wait=waits
         )
         return replace(plan, transforms=log)
     passes = workload.passes
@@ -156,5 +156,5 @@ def _plan(workload: Workload, trace: ReplayedTrace | None, prompting: Prompting,
         passes.order,
         passes.concurrency,
         prompting,
-        prewarm=workload.prewarm,
+        prewarm=workload.prewarms,
     )

@@ -54,6 +54,7 @@ class FutureClient:
 
     def _submit(self, submit: Callable[..., int], *batch: Any) -> Results:
         results: Results = Future()
+        results.set_running_or_notify_cancel()  # from here on `cancel` is refused: the memory is in use
         with self._lock:
             self._open[submit(*batch)] = results
         if not self._thread.is_alive():

@@ -34,7 +34,8 @@ class ShardedValkey:
     """Batches of GET, SET, EXISTS and DEL over `endpoints`, each with its own worker threads.
 
     An endpoint is `host:port`, `valkeys://host:port` (TLS; `ca_file` to trust) or `unix:///path`. A username and a
-    password are taken from the environment variables that `username_env` and `password_env` name.
+    password are taken from the environment variables that `username_env` and `password_env` name. `key_prefix` keeps
+    the keys apart from those of others on the same instances; it changes no key's place.
 
     Every submitted batch completes exactly once, within about `deadline_s` of its submission: what has not been
     answered by then, or lives on an instance that cannot be reached or is silent for `silence_s`, is False in the
@@ -46,7 +47,7 @@ class ShardedValkey:
     deadline <= 0 or a variable that is not set; OSError for certificates that cannot be read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - LMCache gives them by name, from its adapter_params
         self,
         endpoints: list[str],
         placement: Placement = "chunk",
@@ -57,6 +58,7 @@ class ShardedValkey:
         username_env: str | None = None,
         password_env: str | None = None,
         ca_file: str | None = None,
+        key_prefix: str = "",
     ) -> None:
         if not endpoints:
             raise ValueError("endpoints is empty: name at least one host:port")
@@ -73,6 +75,7 @@ class ShardedValkey:
         entry = entry_from(username_env, password_env, tls)
         show_in_lmcache_log()
         self._names = names
+        self._prefix = f"{key_prefix}@" if key_prefix else ""
         self._home = home_over(names, placement)
         self._deadline_s = deadline_s
         self._lock = threading.Lock()
@@ -172,7 +175,8 @@ class ShardedValkey:
         for instance, positions in zip(instances, homes, strict=True):
             for hand in dealt(positions, instance.workers):
                 requests = [
-                    Request(batch.operation, keys[i].encode(), None if values is None else values[i]) for i in hand
+                    Request(batch.operation, f"{self._prefix}{keys[i]}".encode(), None if values is None else values[i])
+                    for i in hand
                 ]
                 shares.append((instance, Share(batch, hand, requests)))
         return shares

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class LoadEvent:
+class LoadEvent(NamedTuple):
     """One LMCache log line about KV moving: a load, store, lookup, prefetch or failure.
 
     `t_unix_ns` is LMCache's own wall-clock stamp. `request_id` is the client's id (kvr-...) where the line carries one.
-    `tokens`, `keys`, `l1_keys`, `l2_keys`, `bytes`, `cost_ms` are what the line says; None where it says nothing.
+    The other figures are what the line says, None where it says nothing: `tokens` of the prompt (lookup), asked for
+    (prefetch) or moved (load, store); `hit_tokens` that LMCache holds; `computed_tokens` that the engine has already;
+    `need_tokens` still to be loaded; `total_tokens` that a load or store was part of. `rank` and `pid` are those of the
+    process that wrote it, where vLLM put them in front. A tuple: it takes half the time of a frozen dataclass to make,
+    and logs are long.
     """
 
     arm: str
@@ -32,6 +36,10 @@ class LoadEvent:
     bytes: int | None = None
     cost_ms: float | None = None
     gb_per_s: float | None = None
+    computed_tokens: int | None = None
+    total_tokens: int | None = None
+    rank: int | None = None
+    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class RequestRecord:
     `chunk_ns` has one time per event that carried text. `cached_tokens` is the server's own word (local + external).
     `output_text` is the answer: equal prompts answered from any cache must have equal ones, but for rounding.
     `attempts` counts the sends: more than one where retries were asked for, and the stamps are those of the last.
+    `server_queue_ms` and `server_prefill_ms` are the engine's own words: from its queue to the first step that had the
+    request in it, and from there to the first token.
     """
 
     cell: Cell
@@ -78,6 +80,8 @@ class RequestRecord:
     recompute_ms: float | None = None
     output_text: str | None = None
     attempts: int | None = None
+    server_queue_ms: float | None = None
+    server_prefill_ms: float | None = None
 
     @property
     def request_id(self) -> str:

@@ -19,7 +19,10 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run folder in memory: run.json as `meta`, and the four tables of contract.md."""
+    """A run folder in memory: run.json as `meta`, and the four tables of contract.md.
+
+    `predictions` has rows like those of `requests`, source "sim", made before each arm was measured; None: not read.
+    """
 
     folder: Path
     meta: Mapping[str, Any]
@@ -27,3 +30,4 @@ class Run:
     loads: pa.Table
     samples: pa.Table
     passes: pa.Table
+    predictions: pa.Table | None = None

@@ -1,11 +1,12 @@
 """The columns of a run folder's parquet files (contract.md), in order.
 
 History: 1 - first version.
+2 - requests: what the engine said of its own times, what became of the lookup, the parts of TTFT; loads: the process.
 """
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _I, _F, _S = pa.int64(), pa.float64(), pa.string()
 
@@ -32,6 +33,10 @@ REQUESTS = pa.schema(
         *_columns(_F, "queue_ms load_ms recompute_ms"),
         ("output_text", _S),
         ("attempts", _I),
+        *_columns(_F, "server_queue_ms server_prefill_ms"),
+        ("lookup", _S),
+        *_columns(_I, "loaded_keys loaded_l1_keys loaded_l2_keys loaded_bytes"),
+        *_columns(_F, "loaded_bytes_per_s load_wait_ms delivery_ms unexplained_ms"),
     ]
 )
 
@@ -45,6 +50,7 @@ LOADS = pa.schema(
         ("line", _S),
         ("line_no", _I),
         ("file", _S),
+        *_columns(_I, "computed_tokens total_tokens rank pid"),
     ]
 )
 

@@ -1,12 +1,10 @@
 """The most that any prefix cache could hit: one that keeps every whole granule of every prompt for ever."""
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from harness.schedule import PassPlan, TokenIds
+from harness.schedule import PassPlan
+from harness.sim.keys import prefix_keys
 
 
 def infinite_cache_hits(
@@ -25,7 +23,7 @@ def infinite_cache_hits(
     hits: dict[tuple[str, int], int] = {}
     for part in (*((prewarm,) if prewarm else ()), *passes):
         for request in part.requests:
-            keys = list(_chain(request.tokens, granule_tokens))
+            keys = list(prefix_keys(request.tokens, granule_tokens))
             run = next((i for i, key in enumerate(keys) if key not in held), len(keys))
             hits[part.name, request.seq] = min(run, (len(request.tokens) - 1) // granule_tokens) * granule_tokens
             held.update(keys)
@@ -43,13 +41,6 @@ def mean_hit_tokens(hits: Mapping[tuple[str, int], int]) -> dict[str, float]:
 
 def stored_tokens(part: PassPlan, granule_tokens: int) -> int:
     """The tokens that a pass leaves in the cache: those of all different whole granules of its prompts."""
-    return granule_tokens * len({key for request in part.requests for key in _chain(request.tokens, granule_tokens)})
-
-
-def _chain(tokens: TokenIds, granule_tokens: int) -> Iterator[bytes]:
-    """A key for each whole granule, of its tokens and of the key before: equal keys mean equal prefixes."""
-    key = b""
-    for end in range(granule_tokens, len(tokens) + 1, granule_tokens):
-        granule = np.ascontiguousarray(tokens[end - granule_tokens : end], dtype="<u4")
-        key = hashlib.blake2b(key + granule.tobytes(), digest_size=16).digest()
-        yield key
+    return granule_tokens * len(
+        {key for request in part.requests for key in prefix_keys(request.tokens, granule_tokens)}
+    )

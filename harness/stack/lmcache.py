@@ -1,17 +1,16 @@
-"""LMCache's multiprocess server: host tier (L1) and, with Valkeys, the remote tier (L2) through our sharded plugin."""
+"""LMCache's multiprocess server (`mode: mp`): host tier (L1) and, with Valkeys, the remote tier (L2) on our plugin."""
 
 import json
-import sys
 from collections.abc import Sequence
 
 import httpx
 
 from harness.config import LMCache, Valkey
+from harness.stack.interpreter import HERE, Interpreter
 from harness.stack.ports import listens
 from harness.stack.process import Command
 
 READY_DEADLINE_S = 300.0
-_SILENCE_S = 30.0  # an overloaded link still moves bytes, an instance that hangs does not
 _GIB = 2**30
 _WORKERS_PER_INSTANCE = 2
 # LMCache itself gives a message to its server 300 s: a shorter deadline of ours would turn an overloaded link, which is
@@ -22,12 +21,19 @@ _PREFETCH_MAX_IN_FLIGHT = 8  # LMCache's default, written out because it bounds 
 
 
 def command(
-    lmcache: LMCache, *, zmq_port: int, http_port: int, shm_name: str, valkey: Valkey | None, endpoints: Sequence[str]
+    lmcache: LMCache,
+    *,
+    zmq_port: int,
+    http_port: int,
+    shm_name: str,
+    valkey: Valkey | None,
+    endpoints: Sequence[str],
+    python: Interpreter = HERE,
 ) -> Command:
-    """The server of one arm; `endpoints` are the host:port pairs its L2 adapter talks to (the links, if any)."""
+    """The server of one arm, run by `python`; `endpoints` are what its L2 adapter talks to (the links, if any)."""
     l1_gib = f"{lmcache.l1 / _GIB:.6g}"
     argv = [
-        *(sys.executable, "-m", "lmcache.cli.main", "server"),
+        *(python.path, "-m", "lmcache.cli.main", "server"),
         *("--host", "localhost", "--port", str(zmq_port)),
         *("--http-host", "127.0.0.1", "--http-port", str(http_port)),
         *("--l1-size-gb", l1_gib, "--l1-init-size-gb", str(lmcache.l1 // _GIB)),
@@ -39,12 +45,24 @@ def command(
     ]
     if valkey is not None:
         argv += ["--l2-adapter", json.dumps(adapter(valkey, endpoints))]
-    env = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    env = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONDONTWRITEBYTECODE": "", **python.env}
     return Command("lmcache", tuple(argv), env)
 
 
 def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:
-    """The L2 adapter as LMCache's --l2-adapter wants it: one client over N instances, one instance included."""
+    """The L2 adapter as LMCache's --l2-adapter wants it: one client over N instances, one instance included.
+
+    A cluster is LMCache's own affair: its `valkey` adapter (which needs valkey-glide-sync) follows the redirects.
+    """
+    if valkey.cluster:
+        return {
+            "type": "valkey",
+            "startup_nodes": ",".join(endpoints),
+            "cluster_mode": True,
+            "num_workers": _WORKERS_PER_INSTANCE * len(endpoints),
+            "request_timeout": _SILENCE_S,
+            **({"key_prefix": valkey.key_prefix} if valkey.key_prefix else {}),
+        }
     return {
         "type": "native_plugin",
         "module_path": "harness.plugins.sharded_valkey",
@@ -55,8 +73,16 @@ def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:
             "workers_per_instance": _WORKERS_PER_INSTANCE,
             "deadline_s": _DEADLINE_S,
             "silence_s": _SILENCE_S,
+            **credentials(valkey),
+            **({"key_prefix": valkey.key_prefix} if valkey.key_prefix else {}),
         },
     }
+
+
+def credentials(valkey: Valkey) -> dict[str, str]:
+    """How to enter instances that ask for it: names of variables, never what they hold."""
+    names = {"username_env": valkey.username_env, "password_env": valkey.password_env, "ca_file": valkey.ca_file}
+    return {name: value for name, value in names.items() if value is not None}
 
 
 def connector_config(zmq_port: int) -> dict[str, object]:

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import shlex
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.config import Attach, Engine
 from harness.errors import StackError
-from harness.stack import lmcache, valkey, vllm
+from harness.stack import lmcache, valkey, valkey_cluster, vllm
 from harness.stack.blueprint import Blueprint
 from harness.stack.ports import listens
 from harness.stack.process import Command, Process
@@ -26,8 +28,9 @@ Say = Callable[[str], None]
 class RunningStack:
     """Where the services of one arm answer and log, and the processes behind them (none when attached).
 
-    `more_urls` are attached servers that share the load of the one at `url`. `remote_urls` are the Valkeys as LMCache
-    reaches them, through their links; `valkey_urls` lead to them directly.
+    `more_urls` are attached servers that share the load of the one at `url`; `follower` is the command that writes
+    their LMCache's log to `lmcache_log`. `remote_urls` are the Valkeys as LMCache reaches them, through their links;
+    `valkey_urls` lead to them directly.
     """
 
     arm: str
@@ -40,6 +43,7 @@ class RunningStack:
     processes: tuple[Process, ...]
     facts: Mapping[str, Any]
     more_urls: tuple[str, ...] = ()
+    follower: Process | None = None
     remote_urls: tuple[str, ...] = ()
 
     @property
@@ -47,11 +51,15 @@ class RunningStack:
         """The leader of each service's session, by service name."""
         return {process.command.name: process.pid for process in self.processes}
 
-    async def died(self) -> StackError:
-        """Wait until any service ends before it was told to; the error that says which. Never returns when attached."""
-        if not self.processes:
+    async def died(self, spared: Collection[Process] = ()) -> StackError:
+        """Wait until any service but those `spared` ends before it was told to; the error that says which.
+
+        Never returns when attached.
+        """
+        watched = [process for process in self.processes if process not in spared]
+        if not watched:
             await asyncio.Event().wait()
-        waits = {asyncio.create_task(process.exited()): process for process in self.processes}
+        waits = {asyncio.create_task(process.exited()): process for process in watched}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -80,6 +88,10 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
 
         for command, port in zip(blueprint.valkeys, ports.valkeys, strict=True):
             await (await start(command)).ready(lambda port=port: valkey.ready(port), valkey.READY_DEADLINE_S)  # type: ignore[misc]
+        remote = blueprint.arm.valkey
+        if remote is not None and remote.cluster:
+            say("joining the Valkeys into a cluster")
+            await valkey_cluster.join(ports.valkeys, ports.links)
         if blueprint.link is not None:
             link = await start(blueprint.link)
             for port in ports.links:
@@ -87,6 +99,9 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
         # vLLM imports for much longer than LMCache before it looks for it, so the two may start at once.
         cache = await start(blueprint.lmcache) if blueprint.lmcache is not None else None
         url = f"http://127.0.0.1:{ports.vllm}"
+        if blueprint.lmcache_config is not None:
+            blueprint.lmcache_file.parent.mkdir(parents=True, exist_ok=True)
+            blueprint.lmcache_file.write_text(blueprint.lmcache_config)
         server = await start(blueprint.vllm)
         if cache is not None:
             await cache.ready(lambda: lmcache.ready(client, ports.lmcache_http), lmcache.READY_DEADLINE_S)
@@ -108,21 +123,40 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             url=url,
             metrics_url=f"{url}/metrics",
             lmcache_url=f"http://127.0.0.1:{ports.lmcache_http}" if blueprint.lmcache else None,
-            lmcache_log=logs / "lmcache.log" if blueprint.lmcache else None,
-            valkey_urls=tuple(f"valkey://127.0.0.1:{port}" for port in ports.valkeys),
+            lmcache_log=_lmcache_log(blueprint, logs),
+            valkey_urls=_valkey_urls(blueprint),
             processes=tuple(processes),
             facts=facts,
-            remote_urls=tuple(
-                f"valkey://127.0.0.1:{port}" for port in (ports.links if blueprint.link else ports.valkeys)
-            ),
+            remote_urls=_valkey_urls(blueprint, through_links=blueprint.link is not None),
         )
 
 
+def _valkey_urls(blueprint: Blueprint, *, through_links: bool = False) -> tuple[str, ...]:
+    """The instances started here, or those the arm names, with what is needed to enter."""
+    remote, ports = blueprint.arm.valkey, blueprint.ports
+    if remote is None or not remote.urls:
+        return tuple(f"valkey://127.0.0.1:{port}" for port in (ports.links if through_links else ports.valkeys))
+    query = urlencode(lmcache.credentials(remote))
+    return tuple(f"{url}?{query}" if query else url for url in remote.urls)
+
+
+def _lmcache_log(blueprint: Blueprint, logs: Path) -> Path | None:
+    """LMCache's own log, or vLLM's where LMCache is inside its workers; None without LMCache."""
+    if blueprint.lmcache is not None:
+        return logs / "lmcache.log"
+    return logs / "vllm.log" if blueprint.lmcache_config is not None else None
+
+
 @contextlib.asynccontextmanager
-async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[RunningStack]:
-    """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing."""
+async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> AsyncIterator[RunningStack]:
+    """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing of theirs.
+
+    Their LMCache's log, where a command prints it, is written to `logs` for as long as this is open.
+    """
     url, *more = (one.rstrip("/") for one in (attach.url, *attach.more_urls))
-    async with httpx.AsyncClient(timeout=5.0) as client:
+    log = Path(attach.lmcache_log) if attach.lmcache_log else None
+    follower = None
+    async with contextlib.AsyncExitStack() as exits, httpx.AsyncClient(timeout=5.0) as client:
         for one in (url, *more):
             if not await vllm.ready(client, one):
                 raise StackError(
@@ -130,17 +164,22 @@ async def attached(arm: str, engine: Engine, attach: Attach) -> AsyncIterator[Ru
                     where=f"arm {arm}: attach.{'url' if one == url else 'more_urls'}",
                     remedy="start it, or correct the URL",
                 )
+        if attach.lmcache_log_command is not None:
+            log = logs / "lmcache.log"
+            follower = await Process.start(Command("lmcache-log", tuple(shlex.split(attach.lmcache_log_command))), log)
+            exits.push_async_callback(_stop_shielded, follower)
         yield RunningStack(
             arm=arm,
             model=vllm.served_name(engine),
             url=url,
             metrics_url=attach.metrics_url or f"{url}/metrics",
             lmcache_url=attach.lmcache_url,
-            lmcache_log=Path(attach.lmcache_log) if attach.lmcache_log else None,
+            lmcache_log=log,
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},
             more_urls=tuple(more),
+            follower=follower,
             remote_urls=attach.valkey_urls,
         )
 

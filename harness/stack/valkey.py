@@ -30,13 +30,19 @@ def binary() -> Path:
     return Path(found)
 
 
-def command(config: Valkey, index: int, port: int) -> Command:
-    """Instance `index` (from 0) on 127.0.0.1:`port`; a cache only, so it saves nothing."""
+def command(config: Valkey, index: int, port: int, bus_port: int, folder: Path) -> Command:
+    """Instance `index` (from 0) on 127.0.0.1:`port`; a cache only, so it saves nothing.
+
+    As a node of a cluster it talks to the others on `bus_port`, and keeps its view of them in `folder`.
+    """
     argv = [str(binary()), "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
     if config.io_threads > 1:
         argv += ["--io-threads", str(config.io_threads)]
     if config.maxmemory is not None:
         argv += ["--maxmemory", str(config.maxmemory), "--maxmemory-policy", config.eviction]
+    if config.cluster:
+        argv += ["--cluster-enabled", "yes", "--cluster-port", str(bus_port)]
+        argv += ["--dir", str(folder), "--cluster-config-file", f"valkey-{index}.nodes"]
     if config.cpus is not None:
         argv += ["--server-cpulist", config.cpus[index]]
     return Command(f"valkey-{index}", tuple(argv))

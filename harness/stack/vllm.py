@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,31 @@ from typing import Any
 import httpx
 
 from harness.config import Engine
+from harness.stack.interpreter import HERE, Interpreter
 from harness.stack.process import Command
 
 READY_DEADLINE_S = 1200.0  # 25 to 75 s on a quiet machine, ten times that on a busy one; a hang is longer still
 _GIB = 2**30
 
 
-def command(engine: Engine, *, model: str, port: int, connector: Mapping[str, object] | None, kv_bytes: int) -> Command:
-    """The server of one arm: `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV."""
+def command(
+    engine: Engine,
+    *,
+    model: str,
+    port: int,
+    connector: Mapping[str, object] | None,
+    kv_bytes: int,
+    lmcache_file: Path | None = None,
+    python: Interpreter = HERE,
+) -> Command:
+    """The server of one arm.
+
+    `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV, `lmcache_file` what an LMCache
+    inside the workers reads, `python` what runs it.
+    """
     blocks = engine.kv_cache_tokens // engine.block_size if engine.kv_cache_tokens else None
     argv = [
-        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+        *(python.path, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", model, "--served-model-name", served_name(engine)),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--block-size", str(engine.block_size), "--enable-prefix-caching"),
@@ -41,7 +54,10 @@ def command(engine: Engine, *, model: str, port: int, connector: Mapping[str, ob
             argv += [flag, str(size)]
     if connector is not None:
         argv += ["--kv-transfer-config", json.dumps(connector)]
-    return Command("vllm", (*argv, *_backend_args(engine), *engine.extra_args), _environment(engine, kv_bytes))
+    env = {**_environment(engine, kv_bytes), **python.env}
+    if lmcache_file is not None:
+        env["LMCACHE_CONFIG_FILE"] = str(lmcache_file)
+    return Command("vllm", (*argv, *_backend_args(engine), *engine.extra_args), env)
 
 
 def served_name(engine: Engine) -> str:

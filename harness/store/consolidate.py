@@ -13,7 +13,7 @@ from harness.store.folder import RunFolder, Status
 from harness.store.journal import JOURNAL, lock_journal, stream_path
 from harness.store.parquet import read_parquet, write_parquet
 from harness.store.rows import TABLES, schema
-from harness.store.versions import check_version
+from harness.store.versions import check_version, upgraded
 
 Join = Callable[[Mapping[str, pa.Table]], dict[str, pa.Table]]
 _SPENT = "journal.done"
@@ -75,14 +75,16 @@ def journal_tables(folder: Path) -> dict[str, pa.Table]:
 
 def _read_stream(path: Path, table: str) -> pa.Table:
     batches: list[pa.RecordBatch] = []
+    columns = schema(table)
     if path.exists():
         try:
             stream = pa.ipc.open_stream(path.read_bytes())
             check_version(stream.schema, path)
+            columns = stream.schema
             batches.extend(stream)
         except (pa.ArrowInvalid, OSError):
             pass  # a crash tore the last message off: what came before it is whole
-    return pa.Table.from_batches(batches, schema=schema(table))
+    return upgraded(pa.Table.from_batches(batches, schema=columns), table).cast(schema(table))
 
 
 def _with_ttft(passes: pa.Table, requests: pa.Table) -> pa.Table:

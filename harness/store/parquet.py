@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from harness.errors import RunFolderError
 from harness.records import SCHEMAS
 from harness.store.folder import write_atomically
-from harness.store.versions import check_version
+from harness.store.versions import check_version, upgraded
 
 _RESTORE = "restore it from a copy, or run the experiment again"
 
@@ -19,7 +19,7 @@ def write_parquet(folder: Path, table: str, rows: pa.Table) -> None:
 
 
 def read_parquet(folder: Path, table: str) -> pa.Table:
-    """<table>.parquet of `folder`. Raises RunFolderError if it is missing, broken, or of another format version."""
+    """<table>.parquet of `folder`, as this format has it. Raises RunFolderError if it is missing, broken or unknown."""
     path = folder / f"{table}.parquet"
     try:
         rows = pq.read_table(path)
@@ -28,6 +28,7 @@ def read_parquet(folder: Path, table: str) -> pa.Table:
     except (OSError, pa.ArrowInvalid) as error:
         raise RunFolderError(f"cannot read {path.name}: {error}", where=str(path), remedy=_RESTORE) from error
     check_version(rows.schema, path)
+    rows = upgraded(rows, table)
     absent = [name for name in SCHEMAS[table].names if name not in rows.column_names]
     if absent:
         raise RunFolderError(f"{path.name} has no column {absent[0]!r}", where=str(path), remedy=_RESTORE)

@@ -8,11 +8,12 @@ from harness.store.consolidate import journal_tables
 from harness.store.folder import Status, read_meta
 from harness.store.journal import JOURNAL
 from harness.store.parquet import read_parquet
+from harness.store.predictions import read_predictions
 from harness.store.versions import require_version
 
 
 def open_run(folder: Path, *, allow_incomplete: bool = False) -> Run:
-    """The run in `folder`: run.json and the four tables.
+    """The run in `folder`: run.json, the four tables, and what was predicted.
 
     With `allow_incomplete` a run of any status opens; one that died (or still runs) is read from its journal, up to its
     last whole batch. Raises RunFolderError if the folder or a file is missing, if the format is newer or older than
@@ -31,4 +32,4 @@ def open_run(folder: Path, *, allow_incomplete: bool = False) -> Run:
         tables = journal_tables(folder)
     else:
         tables = {table: read_parquet(folder, table) for table in SCHEMAS}
-    return Run(folder=folder, meta=meta, **tables)
+    return Run(folder=folder, meta=meta, **tables, predictions=read_predictions(folder))

@@ -31,7 +31,7 @@ def _row(record: Record, run_id: str) -> Row:
         case RequestRecord():
             return _request_row(record)
         case LoadEvent():
-            return {**asdict(record), "run_id": run_id}
+            return {**record._asdict(), "run_id": run_id}
         case ServerSample():
             return {**asdict(record), "run_id": run_id, "labels": sorted(record.labels.items())}
         case PassRecord():

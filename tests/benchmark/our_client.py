@@ -9,10 +9,10 @@ from dataclasses import astuple
 
 import uvloop
 
-from harness.client import Http
+from harness.client import Http, raise_open_files
 from harness.experiment.null_error import claims_of
 from harness.experiment.null_work import WORKS
-from harness.experiment.selftest import raise_open_files, send
+from harness.experiment.selftest import send
 
 
 def main(url: str, work_name: str, scale: float, http: str = "httptools", workers: int = 1) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import uvloop
 
+from harness.client import raise_open_files
 from harness.experiment.null_work import WORKS, Work
-from harness.experiment.selftest import raise_open_files
 
 _SPIN_NS = 1_500_000
 _BEGIN_AFTER_NS = 100_000_000

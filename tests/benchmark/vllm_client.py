@@ -14,9 +14,9 @@ import time
 from itertools import accumulate
 from pathlib import Path
 
+from harness.client import raise_open_files
 from harness.experiment.engine_model import cache_dir
 from harness.experiment.null_work import WORKS, Work
-from harness.experiment.selftest import raise_open_files
 from harness.stack.tiny_model import make_tiny_model
 
 

@@ -46,6 +46,7 @@ def request_records() -> st.SearchStrategy[RequestRecord]:
         **{name: _maybe(_COUNT) for name in (*counts, "predicted_cached_tokens", "status")},
         error=_maybe(_TEXT),
         **{name: _maybe(_NUMBER) for name in ("queue_ms", "load_ms", "recompute_ms")},
+        **{name: _maybe(_NUMBER) for name in ("server_queue_ms", "server_prefill_ms")},
         output_text=_maybe(_TEXT),
         attempts=_maybe(st.integers(0, 9)),
     )
@@ -54,6 +55,7 @@ def request_records() -> st.SearchStrategy[RequestRecord]:
 def load_events() -> st.SearchStrategy[LoadEvent]:
     """Events of every kind, with any of their figures missing."""
     counts = ["seq", "tokens", "hit_tokens", "need_tokens", "keys", "l1_keys", "l2_keys", "bytes"]
+    counts += ["computed_tokens", "total_tokens", "rank", "pid"]
     return st.builds(
         LoadEvent,
         arm=_TEXT,

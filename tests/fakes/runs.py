@@ -14,7 +14,10 @@ PROMPT_TOKENS = 100
 
 @dataclass(frozen=True, slots=True)
 class FakePass:
-    """One pass: `ttft_ms` by seq, None for a request that timed out. `counters` are columns of passes.parquet."""
+    """One pass: `ttft_ms` by seq, None for a request that timed out. `counters` are columns of passes.parquet.
+
+    `columns` are further columns of requests.parquet, the same in every row that succeeded.
+    """
 
     arm: str
     ttft_ms: Sequence[float | None]
@@ -24,6 +27,7 @@ class FakePass:
     send_lag_ms: float = 0.0
     prompt_tokens: int | None = PROMPT_TOKENS
     counters: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fake_run(passes: Sequence[FakePass], **meta: Any) -> Run:
@@ -74,6 +78,7 @@ def _requests(p: FakePass) -> list[dict[str, Any]]:
             "ttft_due_ms": None if ttft is None else ttft + p.send_lag_ms,
             "send_lag_ms": p.send_lag_ms,
             "outcome": "timeout" if ttft is None else "ok",
+            **({} if ttft is None else p.columns),
         }
         for seq, ttft in enumerate(p.ttft_ms)
     ]

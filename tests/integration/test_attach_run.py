@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 CONFIG = """\
 experiment: attached
 engine: {{backend: attach, model: null-model, block_size: 16}}
+on_unproved: caveat # a null server counts nothing
 arms:
   - name: here
     attach: {{url: "{url}"}}
@@ -176,3 +178,59 @@ def test_a_key_that_is_not_there_is_refused_before_anything_starts(tmp_path: Pat
     assert process.returncode == 2
     assert "KVREPLAY_NO_SUCH_KEY is not set" in err
     assert not (tmp_path / "results").exists()
+
+
+def test_an_arm_is_predicted_before_it_is_measured(tmp_path: Path, url: str) -> None:
+    """Its prediction is in the folder, older than any measured request, and the summary says how right it was."""
+    config = tmp_path / "attached.yaml"
+    config.write_text(
+        CONFIG.format(url=url, documents=5).replace("block_size: 16", "block_size: 16, kv_cache_tokens: 4096")
+    )
+    process = _run(tmp_path, config)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    rows, meta = _rows(tmp_path, "first")
+    (folder,) = (tmp_path / "results" / "attached").iterdir()
+    predicted = open_run(folder).predictions
+    assert predicted is not None
+    assert {(one["source"], one["arm"]) for one in predicted.to_pylist()} == {("sim", "here")}
+    assert [one["pass"] for one in predicted.to_pylist()] == ["first"] * 5 + ["again"] * 5
+    assert meta["predictions"]["here"]["t_ns"] < min(row["sent_ns"] for row in rows)
+    findings = json.loads((folder / "summary.json").read_text())["findings"]
+    ratios = {one["by"]["pass"]: one["value"] for one in findings if one["name"] == "predicted_ttft_p50_ratio"}
+    assert 0.2 < ratios["first"] < 5
+
+
+def test_an_arm_that_cannot_be_simulated_says_so(tmp_path: Path, url: str) -> None:
+    """Without a KV cache size nothing is predicted: a caveat, no file, and the run is as complete."""
+    process = _start(tmp_path, url, 2)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    _, meta = _rows(tmp_path, "first")
+    (folder,) = (tmp_path / "results" / "attached").iterdir()
+    assert "not_predicted" in [caveat["kind"] for caveat in meta["caveats"]]
+    assert not (folder / "predictions").exists()
+
+
+def test_a_command_prints_the_log_of_somebody_elses_lmcache(tmp_path: Path, url: str) -> None:
+    """What it prints becomes the arm's log and its loads; it is ended with the run; one that ends by itself is told."""
+    line = (
+        "[2026-11-29 20:15:05,201] LMCache INFO: Prefetch request completed (L1+L2): 5/5 retained keys (0 L1, 5 L2) in "
+        "9.1 ms (external_request_id=cmpl-theirs-0-1a2b3c4d, prefetch_request_id=3) (storage_manager.py:726:x)"
+    )
+    print_line = f"import sys, time; sys.stdout.write('{line}\\n'); sys.stdout.flush(); time.sleep(float(sys.argv[1]))"
+    for seconds, told in ((600, False), (0, True)):
+        command = json.dumps(shlex.join([sys.executable, "-c", print_line, str(seconds)]))
+        config = tmp_path / "attached.yaml"
+        text = CONFIG.format(url=url, documents=5)
+        attach = f'attach: {{url: "{url}", lmcache_log_command: {command}}}\n    lmcache: {{l1: 1GiB}}'
+        config.write_text(text.replace(f'attach: {{url: "{url}"}}', attach))
+        out = tmp_path / str(seconds)
+        process = _run(out, config)
+        assert process.wait() == 0, process.communicate()
+        process.communicate()
+        (folder,) = (out / "results" / "attached").iterdir()
+        run = open_run(folder)
+        assert [row["l2_keys"] for row in run.loads.to_pylist()] == [5]
+        assert any("ended early" in caveat["text"] for caveat in run.meta["caveats"]) == told
+        assert not [one for one in psutil.process_iter(["cmdline"]) if print_line in (one.info["cmdline"] or [])]

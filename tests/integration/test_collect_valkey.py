@@ -67,6 +67,10 @@ def test_readings_count_what_others_did_and_none_of_our_own(servers: list[Valkey
     assert (first.get_calls - first_before.get_calls, first.set_calls - first_before.set_calls) == (2, 1)
     assert (first.keys, second.keys) == (1, 0)
     assert (second.get_calls, second.set_calls) == (0, 0)
+    assert (first.keyspace_hits, first.keyspace_misses, first.slowlog_entries) == (1, 1, 0)
+    assert (first.get_usec or 0) + (first.set_usec or 0) >= 0
+    assert first.get_p99_usec is not None
+    assert (first.cpu_s or 0) > 0
     own_in = second.bytes_in - second_before.bytes_in
     assert first.bytes_in - first_before.bytes_in >= 10_000 + own_in
     assert first.bytes_out - first_before.bytes_out >= 10_000
@@ -144,7 +148,8 @@ def test_sampling_goes_on_whatever_dies(servers: list[ValkeyServer], metrics_url
         ("vllm:num_preemptions_total", 1.0),
     }
     assert {sample.labels["engine"] for sample in seen if sample.source == "vllm"} == {"0"}
-    assert {"rss_bytes", "cpu_percent"} == {sample.name for sample in seen if sample.source == "host"}
+    host = {sample.name for sample in seen if sample.source == "host"}
+    assert {"rss_bytes", "cpu_percent"} <= host <= {"rss_bytes", "cpu_percent", "process_cpu_percent"}
     assert set(sampler.gaps) == {"lmcache", "valkey-0"}
     assert {(sample.arm, sample.repeat) for sample in seen} == {("valkey-2", 1)}
     for name in ("valkey-0", "valkey-1"):
@@ -164,3 +169,21 @@ def test_a_failing_sink_is_not_swallowed(servers: list[ValkeyServer]) -> None:
 
     with pytest.raises(OSError, match="disk full"):
         asyncio.run(run())
+
+
+def test_a_password_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The URL names the variable; one that is not set is an error that names it, and no answer is a gap."""
+    server = ValkeyServer(tmp_path)
+    server.start()
+    try:
+        server.ask("CONFIG", "SET", "requirepass", "secret")
+        url = f"valkey://{server.endpoint}?password_env=KVR_PASSWORD"
+        monkeypatch.setenv("KVR_PASSWORD", "secret")
+        (reading,) = asyncio.run(read_valkeys([url]))
+        assert reading is not None
+        assert asyncio.run(read_valkeys([f"valkey://{server.endpoint}"])) == (None,)
+        monkeypatch.delenv("KVR_PASSWORD")
+        with pytest.raises(CollectError, match="KVR_PASSWORD is not set"):
+            asyncio.run(read_valkeys([url]))
+    finally:
+        server.kill()

@@ -120,6 +120,17 @@ def alone(kvreplay: Kvreplay, stacks: contextlib.ExitStack) -> None:
         pytest.skip(f"one start took {kvreplay.start_s:.0f} s here: KVREPLAY_ALL_LIVE=1 runs what starts more")
 
 
+def until(process: "subprocess.Popen[str]", words: str) -> list[str]:
+    """The lines of the process's stderr up to one that has `words`."""
+    seen: list[str] = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        seen.append(line)
+        if words in line:
+            return seen
+    raise AssertionError(f"it never said {words!r}:\n{''.join(seen)}")
+
+
 def segments() -> set[str]:
     """Names of the shared-memory segments that exist now."""
     return {path.name for path in SHM.iterdir()}

@@ -4,6 +4,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -53,7 +54,9 @@ class Served:
         raise AssertionError("the prefix cache is never free")
 
     def empty_l1(self) -> None:
-        """LMCache's host tier."""
+        """LMCache's host tier; inside vLLM's workers it is kept empty by policy."""
+        if self.state["lmcache_url"] is None:
+            return
         self.http.post(f"{self.state['lmcache_url']}/cache/clear").raise_for_status()
 
     def stored(self) -> list[int]:
@@ -63,6 +66,14 @@ class Served:
             with valkey.Valkey.from_url(url) as instance:
                 counts.append(instance.dbsize())
         return counts
+
+    def keys(self) -> list[list[bytes]]:
+        """Keys in each Valkey, by name."""
+        found = []
+        for url in self.state["valkey_urls"]:
+            with valkey.Valkey.from_url(url) as instance:
+                found.append(instance.keys())
+        return found
 
     def empty_valkeys(self) -> None:
         """Every instance."""
@@ -80,9 +91,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def up(kvreplay: Kvreplay, arm: str) -> Iterator[Served]:
-    """An arm of the small experiment, up until the end of the block; nothing of it is left then."""
-    served = Served(json.loads(kvreplay("up", str(CONFIG), "--arm", arm)))
+def up(kvreplay: Kvreplay, arm: str, config: Path = CONFIG) -> Iterator[Served]:
+    """An arm of `config` (the small experiment), up until the end of the block; nothing of it is left then."""
+    served = Served(json.loads(kvreplay("up", str(config), "--arm", arm)))
     try:
         yield served
     finally:

@@ -120,8 +120,21 @@ def test_loads_are_joined_to_the_requests_that_caused_them(folder: Path) -> None
     for row in replayed:
         if row["external_cached_tokens"]:
             assert loads[row["request_id"]]["hit_tokens"] == HIT_TOKENS
-            assert row["load_ms"] == loads[row["request_id"]]["cost_ms"]
+            assert row["loaded_l2_keys"] == HIT_TOKENS // 256
+            assert row["load_wait_ms"] + row["load_ms"] >= loads[row["request_id"]]["cost_ms"]
     assert sum(row["load_ms"] is not None for row in replayed) >= len(replayed) // 2
+
+
+def test_every_ttft_is_explained(folder: Path) -> None:
+    """Each request that was served has its lookup or a reason, and parts that add up to its TTFT; little is left."""
+    served = [row for row in open_run(folder).requests.to_pylist() if row["outcome"] == "ok"]
+    names = ("queue_ms", "load_wait_ms", "load_ms", "recompute_ms", "delivery_ms", "unexplained_ms")
+    for row in served:
+        assert row["lookup"] not in {None, "no_log", "not_served"}
+        assert row["server_queue_ms"] is not None
+        assert sum(row[name] or 0.0 for name in names) == pytest.approx(row["ttft_ms"])
+    left = sorted(abs(row["unexplained_ms"]) / row["ttft_ms"] for row in served)
+    assert left[len(left) // 2] < 0.25
 
 
 def test_every_server_was_sampled(folder: Path) -> None:

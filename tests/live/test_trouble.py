@@ -9,20 +9,9 @@ import psutil
 import pytest
 
 from harness.store import open_run
-from tests.live.conftest import CONFIG, Kvreplay, read_json, rows
+from tests.live.conftest import CONFIG, Kvreplay, read_json, rows, until
 
 pytestmark = pytest.mark.usefixtures("alone")
-
-
-def _until(process: "subprocess.Popen[str]", words: str) -> list[str]:
-    """The lines of the process's stderr up to one that has `words`."""
-    seen: list[str] = []
-    assert process.stderr is not None
-    for line in process.stderr:
-        seen.append(line)
-        if words in line:
-            return seen
-    raise AssertionError(f"it never said {words!r}:\n{''.join(seen)}")
 
 
 def _service(process: "subprocess.Popen[str]", name: str) -> int:
@@ -54,10 +43,10 @@ def test_a_valkey_that_dies_ends_its_arm_and_sigterm_ends_the_run(kvreplay: Kvre
     )
     arguments = ("run", str(config), "--arm", "valkey-1", "--arm", "valkey-4", "--workload", "docs")
     process = kvreplay.start(*arguments, "--out", str(tmp_path / "results"))
-    _until(process, "valkey-1 · docs · first")
+    until(process, "valkey-1 · docs · first")
     os.kill(_service(process, "valkey-server"), signal.SIGKILL)
-    _until(process, "arm valkey-1 failed: valkey-0 died while it was in use")
-    _until(process, "starting vllm")
+    until(process, "arm valkey-1 failed: valkey-0 died while it was in use")
+    until(process, "starting vllm")
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert process.returncode == 130, err

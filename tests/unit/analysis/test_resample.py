@@ -1,5 +1,7 @@
 """Percentiles and their intervals."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,8 +16,8 @@ VALUES = arrays(np.float64, st.integers(1, 40), elements=st.floats(0.1, 1e6))
 
 @settings(deadline=None, max_examples=30)
 @given(repeats=st.lists(VALUES, min_size=1, max_size=3))
-def test_within_the_data(repeats: list[FloatArray]) -> None:
-    """Every percentile, mean and interval lies within the range of the data, and an interval has its ends in order."""
+def test_an_interval_holds_its_value(repeats: list[FloatArray]) -> None:
+    """Every value lies within the range of the data, and within its own interval, which never reaches below zero."""
     measured = latency(repeats, resamples=20)
     assert measured is not None
     values = np.concatenate(repeats)
@@ -25,7 +27,28 @@ def test_within_the_data(repeats: list[FloatArray]) -> None:
         estimate = measured.estimate(statistic)
         assert least <= estimate.value <= most
         if estimate.low is not None and estimate.high is not None:
-            assert least <= estimate.low <= estimate.high <= most
+            assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
+            assert estimate.high >= estimate.value * (1 - 1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(values=VALUES, gaps=st.lists(st.booleans(), min_size=40, max_size=40))
+def test_a_resample_is_drawn_from_the_data(values: FloatArray, gaps: list[bool]) -> None:
+    """Counting how often each value was drawn gives the same percentiles as drawing them would."""
+    values = np.where(np.array(gaps[: len(values)]), np.nan, values)
+    measured = latency([values], resamples=20)
+    if measured is None:
+        return
+    random, n = np.random.default_rng(0), len(values)
+    block = max(1, min(math.isqrt(n), n // 8))
+    starts = (random.random((20, -(-n // block))) * n).astype(int)
+    for row, draws in zip(starts, measured.draws, strict=True):
+        drawn = np.concatenate([values[(start + np.arange(block)) % n] for start in row])[:n]
+        drawn = drawn[~np.isnan(drawn)]
+        if drawn.size:
+            assert draws == pytest.approx([np.percentile(drawn, 50), drawn.mean(), np.percentile(drawn, 99)])
+        else:
+            assert np.isnan(draws).all()
 
 
 @settings(deadline=None, max_examples=30)
@@ -99,14 +122,27 @@ def test_method_says_what_was_resampled() -> None:
     assert one is not None
     assert three is not None
     assert one.method == "95 % bootstrap, 10 resamples of circular blocks of 10 consecutive requests (one repeat)"
-    assert "of 3 repeats and, within each," in three.method
+    assert three.method == "95 % interval by Student's t over 3 repeats"
 
 
 @settings(deadline=None, max_examples=30)
 @given(level=st.floats(1, 100), spread=st.floats(1.5, 10))
 def test_repeats_that_differ_widen_the_interval(level: float, spread: float) -> None:
-    """The unit of resampling is the run: two runs that disagree give an interval that holds both."""
-    measured = latency([np.full(30, level), np.full(30, level * spread)], resamples=100)
-    assert measured is not None
-    estimate = measured.estimate("mean")
-    assert [estimate.low, estimate.high] == pytest.approx([level, level * spread])
+    """The unit is the run: runs that disagree give an interval that holds both, equal ones none."""
+    apart = latency([np.full(30, level), np.full(30, level * spread)], resamples=100)
+    alike = latency([np.full(30, level)] * 2, resamples=100)
+    assert apart is not None
+    assert alike is not None
+    estimate, same = apart.estimate("mean"), alike.estimate("mean")
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low < level < level * spread < estimate.high
+    assert [same.low, same.high] == pytest.approx([level, level])
+
+
+def test_many_values_are_resampled_less_often() -> None:
+    """The number of resamples times the values stays the same beyond 4,000 values, and never falls below 200."""
+    many, more = (latency([np.arange(1.0, n + 1)], 1000) for n in (8_000, 200_000))
+    assert many is not None
+    assert more is not None
+    assert (len(many.draws), len(more.draws)) == (500, 200)

@@ -42,11 +42,11 @@ def test_a_mistake_in_a_config_is_one_block_and_exit_2(
 
 
 def test_plan_prints_every_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Four arms: 4 engines, 3 LMCaches, 2 link programs, 5 Valkeys; R assumed, so rates and loads are numbers."""
+    """Six arms: 6 engines, 3 LMCaches, 4 link programs, 10 Valkeys; R assumed, so rates and loads are numbers."""
     assert _run(monkeypatch, "plan", str(LAPTOP), "--json", "--prefill-rate", "9200") == 0
     document = json.loads(capsys.readouterr().out)
     names = [command["name"].partition("-")[0] for arm in document["arms"] for command in arm["commands"]]
-    assert {name: names.count(name) for name in set(names)} == {"vllm": 4, "lmcache": 3, "link": 2, "valkey": 5}
+    assert {name: names.count(name) for name in set(names)} == {"vllm": 6, "lmcache": 3, "link": 4, "valkey": 10}
     trace = document["workloads"][1]
     assert trace["rate_per_s"] == pytest.approx(9200 * 1.13 * 0.34 / 1280, rel=1e-3)
     assert trace["arms"]["valkey-1"].endswith("rho 1.13")

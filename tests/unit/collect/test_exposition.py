@@ -36,3 +36,10 @@ def test_a_malformed_line_is_an_error_only_if_it_is_wanted() -> None:
     assert [sample.value for sample in samples(text, {"good"})] == [1.0]
     with pytest.raises(CollectError):
         samples(text, {"bad"})
+
+
+def test_a_prefix_takes_a_histograms_sum_and_count_and_no_bucket() -> None:
+    """A family is asked for by its beginning; buckets and creation times only by their own names."""
+    text = 'a_x_bucket{le="1"} 1\na_x_sum 2\na_x_count 1\na_x_created 9\na_y_total 5\nb 1\n'
+    assert [sample.name for sample in samples(text, (), ("a_",))] == ["a_x_sum", "a_x_count", "a_y_total"]
+    assert len(samples(text, {"a_x_bucket"}, ("a_",))) == 4

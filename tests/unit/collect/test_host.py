@@ -37,7 +37,8 @@ def pids() -> Iterator[dict[str, int]]:
 
 
 def _values(reader: HostReader) -> dict[tuple[str, str], float]:
-    return {(service, name): value for service, name, value in reader.read(time.perf_counter_ns())}
+    values = reader.read(time.perf_counter_ns())
+    return {(one.service, one.name): one.value for one in values if not one.labels}
 
 
 def test_a_busy_child_counts_for_its_service(pids: dict[str, int]) -> None:
@@ -62,3 +63,17 @@ def test_a_service_that_is_gone_has_no_values(pids: dict[str, int]) -> None:
     while psutil.Process(pids["idle"]).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
     assert {service for service, _ in _values(reader)} == {"busy"}
+
+
+def test_each_process_of_a_service_counts_for_itself(pids: dict[str, int]) -> None:
+    """The parts add up to the whole, and say which process they are of; a service of one process has no parts."""
+    reader = HostReader(pids)
+    reader.read(time.perf_counter_ns())
+    time.sleep(0.2)
+    values = reader.read(time.perf_counter_ns())
+    parts = [one for one in values if one.name == "process_cpu_percent"]
+    assert {one.service for one in parts} == {"busy"}
+    assert str(pids["busy"]) in {one.labels["pid"] for one in parts}
+    assert all(one.labels["process"] for one in parts)
+    (whole,) = [one.value for one in values if (one.service, one.name) == ("busy", "cpu_percent")]
+    assert sum(one.value for one in parts) == pytest.approx(whole)

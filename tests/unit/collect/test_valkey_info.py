@@ -33,12 +33,34 @@ def test_a_reading_is_what_info_says(
         "used_memory": memory,
         "evicted_keys": evicted,
     }
-    assert parse_info(info) == ValkeyReading(gets, sets, out, into, keys, memory, evicted)
+    more = {"exists_calls": 0, "get_usec": 1, "set_usec": 1}
+    assert parse_info(info) == ValkeyReading(gets, sets, out, into, keys, memory, evicted, **more)
 
 
 def test_a_command_never_called_counts_zero() -> None:
     """Valkey has no line for it, and an empty instance has no database: these zeros are its own."""
-    assert parse_info(EMPTY) == ValkeyReading(0, 0, 10, 20, 0, 30, 0)
+    more = {"exists_calls": 0, "get_usec": 0, "set_usec": 0}
+    assert parse_info(EMPTY) == ValkeyReading(0, 0, 10, 20, 0, 30, 0, **more)
+
+
+def test_what_an_instance_says_of_itself_is_taken_and_the_rest_is_missing() -> None:
+    """CPU time of all threads, hits and misses, connections, the latency of a GET; absent where it is not said."""
+    info = {
+        **EMPTY,
+        "used_cpu_user": 1.5,
+        "used_cpu_sys": 0.25,
+        "keyspace_hits": 7,
+        "keyspace_misses": 3,
+        "expired_keys": 1,
+        "connected_clients": 4,
+        "rejected_connections": 2,
+        "latency_percentiles_usec_get": {"p50": 1.0, "p99": 12.5, "p99.9": 20.0},
+    }
+    reading = parse_info(info)
+    assert (reading.cpu_s, reading.keyspace_hits, reading.keyspace_misses, reading.expired_keys) == (1.75, 7, 3, 1)
+    assert (reading.connected_clients, reading.rejected_connections, reading.get_p99_usec) == (4, 2, 12.5)
+    assert parse_info({**EMPTY, "used_cpu_user": 1.5}).cpu_s is None
+    assert reading.slowlog_entries is None, "it takes a command of its own"
 
 
 def test_keys_of_all_databases_count() -> None:

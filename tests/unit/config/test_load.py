@@ -31,9 +31,12 @@ def _refused(tmp_path: Path, text: str) -> ConfigError:
 
 
 def test_the_shipped_config_loads() -> None:
-    """configs/laptop.yaml has the four arms and two workloads of the incident."""
+    """configs/laptop.yaml has the four arms and two workloads of the incident, and two arms with LMCache in-process."""
     experiment = load_experiment(LAPTOP)
-    assert [arm.name for arm in experiment.arms] == ["recompute", "host", "valkey-1", "valkey-4"]
+    assert [arm.name for arm in experiment.arms] == [
+        *("recompute", "host", "valkey-1", "valkey-4"),
+        *("valkey-1-sync", "valkey-4-async"),
+    ]
     assert [workload.name for workload in experiment.workloads] == ["ten-docs", "trace-16k"]
 
 
@@ -62,6 +65,17 @@ def test_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
         (("instances: 2", "instances: 2, eviction: allkeys-lru"), 7, "never happens without maxmemory"),
         (("instances: 2", "instances: 2, cpus: ['0']"), 7, "cpus names 1 sets of cores for 2 instances"),
         (("instances: 2", "instances: 2, cpus: ['0', '1;2']"), 7, "'1;2' is not a list of cores"),
+        (("instances: 2", "urls: 'resp://v-{rank}:6379'"), 7, "has a {rank}: say how many"),
+        (("instances: 2", "instances: 2, urls: ['resp://v:6379']"), 7, "urls names 1 and instances says 2"),
+        (("instances: 2", "urls: ['resp://v-[0-1]:1', 'resp://v-1:1']"), 7, "urls names resp://v-1:1 twice"),
+        (("instances: 2", "urls: 'resp://v-[7-0]:6379'"), 7, "one range from low to high"),
+        (("instances: 2", "urls: 'resp://user:secret@v:6379'"), 7, "arms[1].valkey.urls[0]"),
+        (("instances: 2", "urls: 'resp://v:6379', io_threads: 4"), 7, "io_threads is for instances started here"),
+        (("instances: 2", "instances: 2, flush: true"), 7, "flush is for instances that run already"),
+        (("instances: 2", "instances: 2, cluster: true"), 7, "at least 3 nodes"),
+        (("instances: 2", "instances: 3, cluster: true, placement: rank"), 7, "placement rank cannot be had"),
+        (("instances: 2", "instances: 3, cluster: true, link: {bandwidth: 1MB/s}"), 7, "no link can stand in front"),
+        (("mode: mp, l1: 1GiB", "mode: mp, l1: 1GiB, loads: sync"), 6, "loads: sync needs mode: inprocess"),
         (("name: remote", "name: recompute"), 1, "two arms are named 'recompute'"),
         (("backend: vllm-cpu", "backend: vllm_cpu"), 2, "engine.backend"),
         (("    lmcache: {mode: mp, l1: 1GiB}\n", ""), 5, "valkey needs lmcache"),
@@ -98,3 +112,28 @@ def test_match_rho_needs_one_arm_to_match(tmp_path: Path) -> None:
     """Without a linked single instance the rate is not defined."""
     trace = "  - name: t\n    trace: {file: t.jsonl, rate: match-rho}\n"
     assert "match-rho needs exactly one arm" in _refused(tmp_path, MINIMAL + trace).what
+
+
+def test_running_valkeys_are_written_out(tmp_path: Path) -> None:
+    """A template, a range and a list of both name one URL an instance, and nothing is started."""
+    path = tmp_path / "x.yaml"
+    for urls, count, expected in (
+        ("'resp://valkey-{rank}:6379', instances: 2", 2, ["resp://valkey-0:6379", "resp://valkey-1:6379"]),
+        ("'valkeys://v[08-10]:6379'", 3, ["valkeys://v8:6379", "valkeys://v9:6379", "valkeys://v10:6379"]),
+        ("['unix:///run/v', 'redis://v-[0-1]:1']", 3, ["unix:///run/v", "redis://v-0:1", "redis://v-1:1"]),
+    ):
+        path.write_text(MINIMAL.replace("instances: 2", f"urls: {urls}"))
+        remote = load_experiment(path).arms[1].valkey
+        assert remote is not None
+        assert (list(remote.urls), remote.instances, remote.started) == (expected, count, 0)
+
+
+def test_arms_do_not_share_keys_of_running_valkeys(tmp_path: Path) -> None:
+    """The second arm would find what the first stored; with a prefix, or where it may be emptied, it does not."""
+    arm = "  - name: other\n    lmcache: {mode: mp, l1: 1GiB}\n    valkey: {urls: 'resp://v:1'}\n"
+    both = MINIMAL.replace("instances: 2", "urls: 'resp://v:1'").replace("workloads:", f"{arm}workloads:")
+    assert "'remote' and 'other' both write to resp://v:1" in _refused(tmp_path, both).what
+    path = tmp_path / "x.yaml"
+    for mend in ("key_prefix: a", "flush: true"):
+        path.write_text(both.replace("{urls: 'resp://v:1'}", f"{{urls: 'resp://v:1', {mend}}}", 1))
+        assert len(load_experiment(path).arms) == 3

@@ -23,7 +23,14 @@ def test_each_error_by_its_definition() -> None:
     assert error.ttft_error_ms == Spread(7.5, 9.95, 10.0, 2)  # 60 against 50, and 55 against 50
     assert error.itl_error_ms == Spread(1.0, 1.0, 1.0, 2)  # 21 and 19 against 20
     assert error.rate_per_s == pytest.approx(2 / 0.175)
-    assert error.cpu_share == pytest.approx(0.2)
+    assert error.cpu_share is None
+
+
+def test_processor_time_is_told_of_a_second_or_more() -> None:
+    """Less time than that would make connecting, which comes before, look like sending."""
+    claims = [Claim("a", 0, 0, [1 * MS], 2000 * MS)]
+    error = client_error("us", "work", 1, claims, sightings_of([["a", 0, [1 * MS]]]), cpu_s=0.5)
+    assert error.cpu_share == pytest.approx(0.25)
 
 
 def test_a_client_without_a_schedule_has_no_lag() -> None:

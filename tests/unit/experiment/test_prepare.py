@@ -58,7 +58,7 @@ def test_match_rho_gives_the_paper_dimensionless_load(laptop: Prepared) -> None:
         machine = Machine(rate, 4096, 1300)
         arrivals = laptop.workloads.rate_per_s(trace, machine)
         assert arrivals is not None
-        one, four = (laptop.workloads.rho(trace, arm, machine, arrivals) for arm in laptop.experiment.arms[2:])
+        one, four = (laptop.workloads.rho(trace, arm, machine, arrivals) for arm in laptop.experiment.arms[2:4])
         assert one == pytest.approx(1.13)
         assert four == pytest.approx(1.13 * 0.34 / 4.24)
         assert arrivals * 1280 / rate == pytest.approx(1.13 * 0.34)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.analysis import pictures, summarise
+from harness.analysis import summarise, tell
 from harness.analysis.summary import to_json
 from harness.report import render_markdown, render_page
 from harness.report.client_error import HEADERS, error_rows, selftest_brief, selftest_line
@@ -45,7 +45,7 @@ def test_every_display_says_it() -> None:
     run = fake_run([FakePass("recompute", [100.0] * 9)], selftest=SELFTEST)
     summary = summarise(run, 20)
     assert to_json(summary)["selftest"] == SELFTEST
-    for text in (render_markdown(summary), render_page(summary, pictures(run))):
+    for text in (render_markdown(summary, tell(run, summary)), render_page(summary, tell(run, summary))):
         assert "0.14 / 0.50 / 4.00" in text
         assert "held with p99 send lag below 1 ms: 1,250 requests/s" in text
     assert selftest_brief(SELFTEST).endswith("send lag 0.5 ms, TTFT 2.3 ms")
@@ -54,7 +54,8 @@ def test_every_display_says_it() -> None:
 def test_a_client_that_was_never_measured_says_so() -> None:
     """No self-test is told, with the command that makes one, and breaks nothing."""
     run = fake_run([FakePass("recompute", [100.0] * 9)])
-    text = render_markdown(summarise(run, 20))
+    summary = summarise(run, 20)
+    text = render_markdown(summary, tell(run, summary))
     assert "not measured on this machine: run" in text
     assert "not measured" in selftest_line(None)
     assert "not measured" in selftest_brief(None)

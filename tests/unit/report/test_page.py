@@ -1,10 +1,11 @@
 """report.html."""
 
 import json
+import math
 import re
 from html.parser import HTMLParser
 
-from harness.analysis import pictures, summarise
+from harness.analysis import summarise, tell
 from harness.records import Run
 from harness.report import render_page
 from tests.fakes.runs import FakePass, fake_run
@@ -31,7 +32,8 @@ class Tags(HTMLParser):
 
 def page(run: Run) -> str:
     """The page of a run."""
-    return render_page(summarise(run, 20), pictures(run))
+    summary = summarise(run, 20)
+    return render_page(summary, tell(run, summary))
 
 
 RUN = fake_run(
@@ -48,11 +50,12 @@ def test_is_one_file() -> None:
     html = page(RUN)
     read = Tags()
     read.feed(SCRIPT.sub("", html))
-    assert not [tag for tag, attrs in read.tags if {"src", "href"} & attrs.keys()]
+    links = [attrs.get("src") or attrs.get("href") for _, attrs in read.tags if {"src", "href"} & attrs.keys()]
+    assert all(link and link.startswith("#") for link in links)
     assert not re.findall(r"<script[^>]*\ssrc=", html)
     scripts = [script for script in SCRIPT.findall(html) if len(script) > 1_000_000]
     assert len(scripts) == 1
-    assert html.count("Plotly.newPlot(") - scripts[0].count("Plotly.newPlot(") == 3
+    assert html.count("Plotly.newPlot(") - scripts[0].count("Plotly.newPlot(") == 4
 
 
 def test_says_what_the_summary_says() -> None:
@@ -67,17 +70,63 @@ def test_says_what_the_summary_says() -> None:
         assert caveat.text in text
 
 
+def charts(html: str) -> list[list[dict[str, object]]]:
+    """The data of each chart of a page."""
+    own = [script for script in SCRIPT.findall(html) if "Plotly.newPlot(" in script and len(script) < 1_000_000]
+    return [json.JSONDecoder().raw_decode(script[script.index("[{") :])[0] for script in own]
+
+
 def test_incident_picture() -> None:
-    """A trace arm by arm: due time against TTFT on a log axis; hovering tells seq and cached tokens."""
-    html = SCRIPT.findall(page(RUN))
-    incident = next(script for script in html if "TTFT of each request" in script and len(script) < 1_000_000)
-    data = json.JSONDecoder().raw_decode(incident[incident.index("[{") :])[0]
-    assert [trace["name"] for trace in data] == ["recompute", "valkey-1"]
-    assert data[0]["customdata"] == [[0, 0], [1, 0]]
-    assert "seq" in data[0]["hovertemplate"]
-    assert data[0]["marker"]["color"] != data[1]["marker"]["color"]
-    assert data[0]["marker"]["symbol"] != data[1]["marker"]["symbol"]
-    assert '"type":"log"' in incident
+    """An arm a chart, with the same axes: due time against TTFT by lookup outcome; hovering tells who it was."""
+    run = fake_run([FakePass("recompute", [100.0, 110.0, None]), FakePass("valkey-1", [250.0, 260.0, 270.0])])
+    html = page(run)
+    recompute, valkey = charts(html)[:2]
+    assert [trace["name"] for trace in (*recompute, *valkey)] == ["miss", "miss"]
+    assert recompute[0]["customdata"] == [[0, 0, 100, 0, ""], [1, 1, 100, 0, ""]]
+    assert "seq" in str(recompute[0]["hovertemplate"])
+    assert html.count('"range":[1.9,2.53') == 2
+    assert '"type":"log"' in html
+
+
+def test_sections_without_data_are_absent() -> None:
+    """What nobody measured has no heading: no queue, no parts of TTFT, no bandwidth, no capacity."""
+    html = page(RUN)
+    for section in ("queues", "parts", "bandwidth", "cost", "capacity"):
+        assert f'id="{section}"' not in html
+        assert f'href="#{section}"' not in html
+
+
+def test_sections_with_data_are_there() -> None:
+    """Columns and run.json keys that another room fills are drawn as soon as they hold something."""
+    run = fake_run(
+        [
+            FakePass("recompute", [100.0] * 9),
+            FakePass("valkey-1", [50.0] * 9, columns={"load_ms": 7.0, "cached_tokens": 64}),
+        ],
+        probe={"prefill_tokens_per_s": 9200.0, "kv_bytes_per_token": 4096, "bstar_bytes_per_s": 37.7e6},
+        arms={"valkey-1": {"link_bytes_per_s": 12.8e6, "instances": 1, "rho": 1.13}},
+        capacity_curves={"LRU": [[1000, 0.1], [2000, 0.4]]},
+    )
+    html = page(run)
+    for section in ("parts", "cost", "capacity"):
+        assert f'id="{section}"' in html
+
+
+def test_no_number_that_is_none() -> None:
+    """NaN and infinity never reach the page, whatever a run holds: not in the text, and not in a chart."""
+    run = fake_run(
+        [
+            FakePass("recompute", [0.0, 0.0, 0.0], columns={"tpot_ms": math.nan, "e2el_ms": math.inf}),
+            FakePass("valkey-1", [math.nan, math.inf, 5.0], columns={"load_ms": math.inf}),
+        ]
+    )
+    html = page(run)
+    read = Tags()
+    read.feed(SCRIPT.sub("", html))
+    assert not re.findall(r"\b(nan|inf|infinity)\b", read.text.lower())
+    for script in SCRIPT.findall(html):
+        if len(script) < 1_000_000:
+            assert not re.findall(r"\b(NaN|Infinity)\b", script)
 
 
 def test_values_are_text() -> None:

@@ -1,9 +1,11 @@
 """Promises of harness.stack.blueprint: the command lines of every arm, without starting anything."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +25,13 @@ def _arm(instances: int = 0, *, link: bool = False, policy: str = "skip_l1") -> 
 
 def _draw(engine: Engine, arm: Arm) -> Blueprint:
     free = range(9000, 9000 + Ports.needed(arm))
-    return draw(engine, arm, model="/models/m", kv_bytes=4096, link_bytes_per_s=1e7, free=free)
+    return draw(engine, arm, model="/models/m", kv_bytes=4096, link_bytes_per_s=1e7, free=free, folder=Path("logs"))
+
+
+def _inprocess(instances: int = 0, *, loads: str = "sync", placement: str = "chunk", policy: str = "skip_l1") -> Arm:
+    lmcache = {"mode": "inprocess", "l1": "1GiB", "loads": loads, "store_policy": policy}
+    remote = {"valkey": {"instances": instances, "placement": placement}} if instances else {}
+    return Arm.model_validate({"name": "arm", "lmcache": lmcache, **remote})
 
 
 def _value(argv: tuple[str, ...], flag: str) -> str:
@@ -146,3 +154,40 @@ def test_arms_with_and_without_lmcache_compute_on_the_same_cores() -> None:
     """vLLM's own choice differs between the two: it would compare engines of different size."""
     plain, remote = (_draw(CPU, arm).vllm.env for arm in (Arm(name="a"), _arm(1)))
     assert plain["VLLM_CPU_OMP_THREADS_BIND"] == remote["VLLM_CPU_OMP_THREADS_BIND"] != "auto"
+
+
+def test_in_process_lmcache_is_a_file_that_vllm_reads() -> None:
+    """No server of its own; loads in the step or beside it, as the arm says, and every hit from the Valkeys."""
+    for loads in ("sync", "async"):
+        blueprint = _draw(CPU, _inprocess(2, loads=loads))
+        assert [command.name for command in blueprint.commands] == ["valkey-0", "valkey-1", "vllm"]
+        assert blueprint.vllm.env["LMCACHE_CONFIG_FILE"] == str(blueprint.lmcache_file)
+        document = yaml.safe_load(blueprint.lmcache_config or "")
+        assert (document["enable_async_loading"], document["local_cpu"]) == (loads == "async", False)
+        extra = document["extra_config"]
+        assert extra["kvreplay.endpoints"] == [f"127.0.0.1:{port}" for port in blueprint.ports.valkeys]
+        connector = json.loads(_value(blueprint.vllm.argv, "--kv-transfer-config"))
+        assert connector["kv_connector_module_path"] == "harness.plugins.cpu_lmcache_connector"
+        assert connector["kv_load_failure_policy"] == "recompute"
+
+
+def test_in_process_on_cuda_is_lmcaches_own_connector() -> None:
+    """Ours is for a CPU only; with placement by rank every rank writes, also where the model has MLA."""
+    engine = Engine(backend="vllm", model="org/name", prefill_context_parallel=8)
+    blueprint = _draw(engine, _inprocess(8, placement="rank"))
+    connector = json.loads(_value(blueprint.vllm.argv, "--kv-transfer-config"))
+    assert connector["kv_connector"] == "LMCacheConnectorV1"
+    assert "kv_connector_module_path" not in connector
+    document = yaml.safe_load(blueprint.lmcache_config or "")
+    assert document["lookup_server_worker_ids"] == list(range(8))
+    extra = document["extra_config"]
+    assert (extra["save_only_first_rank"], extra["remote_enable_mla_worker_id_as0"]) == (False, False)
+
+
+def test_in_process_without_valkey_is_the_host_tier() -> None:
+    """No plugin is named, and hits stay in host memory."""
+    document = yaml.safe_load(_draw(CPU, _inprocess(policy="default")).lmcache_config or "")
+    assert document["local_cpu"] is True
+    assert document["max_local_cpu_size"] == 1
+    assert "remote_storage_plugins" not in document
+    assert _draw(CPU, _arm()).lmcache_config is None

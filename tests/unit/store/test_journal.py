@@ -27,6 +27,7 @@ from harness.records.request import Outcome
 from harness.store import Journal, RunFolder, Status, consolidate, open_run, recover
 from harness.store.journal import stream_path
 from harness.store.rows import batch
+from harness.store.versions import OLDEST_VERSION
 from tests.fakes.records import CELL, load_events, pass_records, request_records, server_samples
 
 PASS = PassRecord(CELL.arm, CELL.workload, "first", 0, 4, 1.5, PassCounters(valkey_get_calls=7))
@@ -192,7 +193,7 @@ def test_an_incomplete_run_opens_only_on_request(complete: RunFolder, status: st
 
 def test_formats_newer_and_older_than_this_one_are_told_apart(complete: RunFolder) -> None:
     """A newer format asks for an upgrade, an older one for the version that wrote it, in run.json or in a table."""
-    for version, word in ((SCHEMA_VERSION + 1, "newer"), (SCHEMA_VERSION - 1, "older")):
+    for version, word in ((SCHEMA_VERSION + 1, "newer"), (OLDEST_VERSION - 1, "older")):
         complete.update({"schema_version": version})
         with pytest.raises(RunFolderError, match=word):
             open_run(complete.path)
@@ -207,6 +208,24 @@ def test_formats_newer_and_older_than_this_one_are_told_apart(complete: RunFolde
     complete.update({"schema_version": None})
     with pytest.raises(RunFolderError, match="not written by kvreplay"):
         open_run(complete.path)
+
+
+def test_a_run_of_the_first_format_is_read(complete: RunFolder) -> None:
+    """Format 1 lacked some columns: they are there and null, and all others are as they were written."""
+    now = open_run(complete.path)
+    for name in ("requests", "loads"):
+        path = complete.path / f"{name}.parquet"
+        table = pq.read_table(path)
+        later = {"server_queue_ms", "server_prefill_ms", "lookup", "computed_tokens", "total_tokens", "rank", "pid"}
+        later |= {one for one in table.column_names if one.startswith("loaded_")}
+        later |= {"load_wait_ms", "delivery_ms", "unexplained_ms"}
+        first = table.drop_columns([one for one in table.column_names if one in later])
+        pq.write_table(first.replace_schema_metadata({"schema_version": "1"}), path)
+    complete.update({"schema_version": 1})
+    then = open_run(complete.path)
+    assert (then.requests.column_names, then.loads.column_names) == (now.requests.column_names, now.loads.column_names)
+    assert then.requests["request_id"] == now.requests["request_id"]
+    assert then.requests["server_queue_ms"].null_count == then.requests.num_rows == 3
 
 
 def test_what_is_missing_or_broken_is_named(complete: RunFolder, tmp_path: Path) -> None:

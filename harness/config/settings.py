@@ -1,0 +1,72 @@
+"""`--set NAME=VALUE`: one input of a simulation changed for one call, before the config is checked."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.errors import ConfigError
+
+Document = dict[str, Any]
+
+_FACTORS = {"k": 1e3, "M": 1e6}
+
+
+def apply_settings(document: Document, settings: Mapping[str, str]) -> None:
+    """Write settings into a config as YAML gave it. Raises ConfigError for one that is not known or fits nowhere."""
+    for name, text in settings.items():
+        if name not in SETTINGS:
+            raise ConfigError(f"--set {name}={text}", where="--set", remedy=f"use one of {', '.join(SETTINGS)}")
+        if not SETTINGS[name](document, text):
+            raise ConfigError(
+                f"--set {name}={text}: nothing in this config has it", where="--set", remedy="leave it out"
+            )
+
+
+def _in_simulation(key: str, parse: Callable[[str], object] = str) -> Callable[[Document, str], bool]:
+    def change(document: Document, text: str) -> bool:
+        document.setdefault("simulation", {})[key] = parse(text)
+        return True
+
+    return change
+
+
+def _in_engine(key: str) -> Callable[[Document, str], bool]:
+    def change(document: Document, text: str) -> bool:
+        document.setdefault("engine", {})[key] = _number(text)
+        return True
+
+    return change
+
+
+def _in_arms(block: str, key: str, parse: Callable[[str], object]) -> Callable[[Document, str], bool]:
+    def change(document: Document, text: str) -> bool:
+        having = [arm for arm in document.get("arms") or () if isinstance(arm, dict) and arm.get(block)]
+        for arm in having:
+            arm[block][key] = parse(text)
+        return bool(having)
+
+    return change
+
+
+def _number(text: str) -> float | int | str:
+    """52.2k, 9200; what is no number stays text, for the config's own check to refuse."""
+    factor = _FACTORS.get(text[-1:], 1.0)
+    try:
+        value = float(text.removesuffix(text[-1:]) if factor != 1 else text) * factor
+    except ValueError:
+        return text
+    return int(value) if value.is_integer() else value
+
+
+SETTINGS: Mapping[str, Callable[[Document, str], bool]] = {
+    "R": _in_simulation("prefill_tokens_per_s", _number),
+    "s": _in_simulation("kv_bytes_per_token"),
+    "T0": _in_simulation("hit_fixed"),
+    "step": _in_simulation("step"),
+    "B": _in_arms("valkey", "link", lambda text: {"bandwidth": text}),
+    "instances": _in_arms("valkey", "instances", _number),
+    "kv_cache_tokens": _in_engine("kv_cache_tokens"),
+    "block_size": _in_engine("block_size"),
+    "l1": _in_arms("lmcache", "l1", str),
+    "chunk_size": _in_arms("lmcache", "chunk_size", _number),
+}
+"""By name: what writes a value into a config, and says whether anything there has it."""

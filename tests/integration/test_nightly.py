@@ -1,0 +1,70 @@
+"""`kvreplay nightly` from its first request to its exit code, against the null server in a process of its own."""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from harness.store.history import read_history
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """\
+experiment: attached
+engine: {{backend: attach, model: null-model, block_size: 16}}
+arms:
+  - name: here
+    attach: {{url: "{url}"}}
+workloads:
+  - name: docs
+    passes: {{documents: 24, document_tokens: 64, question_tokens: 4, order: [first]}}
+"""
+
+
+LIMIT = ("--max-regression", "50%")  # a shared machine is no quiet one
+
+
+def serve(ttft_s: float) -> "subprocess.Popen[str]":
+    """A null server with that time to its first token; its first line is its URL."""
+    program = [sys.executable, str(ROOT / "tests/fakes/null_server.py"), "--ttft-s", str(ttft_s)]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+
+
+def night(results: Path, ttft_s: float) -> int:
+    """The exit code of one night against a server of that speed."""
+    server = serve(ttft_s)
+    assert server.stdout is not None
+    try:
+        config = results.parent / "attached.yaml"
+        config.write_text(CONFIG.format(url=server.stdout.readline().strip()))
+        ended = subprocess.run(
+            [sys.executable, "-m", "harness.cli", "nightly", str(config), "--out", str(results), *LIMIT],
+            cwd=ROOT,
+            env={**os.environ, "XDG_CACHE_HOME": str(results.parent / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        server.terminate()
+        server.communicate()
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.returncode
+
+
+def test_nights(tmp_path: Path) -> None:
+    """Five nights are too few to tell (4); the sixth, like them, is no regression; one five times as slow is (3)."""
+    results = tmp_path / "results"
+    codes = [night(results, 0.02) for _ in range(6)]
+    assert codes[:5] == [4] * 5
+    assert codes[5] in {0, 4}
+    assert night(results, 0.1) == 3
+    assert len({line["run_id"] for line in read_history(results / "history.parquet")}) == 7
+    newest = max((results / "attached").iterdir(), key=lambda folder: folder.stat().st_mtime)
+    assert ET.parse(newest / "gate.xml").getroot().get("failures") != "0"  # noqa: S314 - our own file
+    assert "regression shown" in (newest / "gate.md").read_text()
+    assert (results / "index.html").read_text().count('class="opens"') == 7

@@ -1,0 +1,205 @@
+"""`kvreplay simulate`: figures beside what was published, and every mistake as one block with exit code 2."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from tests.fakes.traces import jsonl, row
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+SMALL = """\
+experiment: small
+engine: {backend: vllm, model: some/model, kv_cache_tokens: 1024, block_size: 16}
+arms:
+  - name: recompute
+  - name: remote
+    lmcache: {mode: mp, l1: 1GiB, chunk_size: 64}
+    valkey: {instances: 2}
+workloads:
+  - name: docs
+    passes: {documents: 2, document_tokens: 256, question_tokens: 4, order: [first, again]}
+simulation: {prefill_tokens_per_s: 1000, kv_bytes_per_token: 1kB}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["kvreplay", "simulate", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def _config(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    text = SMALL
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    return path
+
+
+def _json(capsys: pytest.CaptureFixture[str]) -> dict:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_published_ten_documents(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every published figure of configs/paper-b.yaml stands beside ours: none in the same order, 21,488 within 1 %."""
+    assert _run(monkeypatch, "cache", CONFIGS / "paper-b.yaml", "--json") == 0
+    document = _json(capsys)
+    beside = {(one["arm"], one["pass"], one["figure"]): one for one in document["published"]}
+    assert beside["vllm", "again", "gpu_hit_tokens"]["simulated"] == 0
+    assert beside["vllm", "reverse", "gpu_hit_tokens"]["ratio"] == pytest.approx(1, rel=0.01)
+    assert beside["host-1.5", "again", "host_hit_tokens"]["ratio"] == 1
+    again = {one["arm"]: one["host_hit_tokens"] for one in document["rows"] if "again" in one.values()}
+    assert again["host-1.2"] == again["host-1.2-mp"] == 0 < again["host-1.2-random"]
+
+
+@pytest.mark.parametrize("kind", ["cache", "queue"])
+def test_text_and_json_say_the_same(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One row an arm and pass in both, and each prompt token in one place."""
+    path = _config(tmp_path)
+    assert _run(monkeypatch, kind, path, "--json") == 0
+    rows = _json(capsys)["rows"]
+    assert [(one["arm"], one["pass"]) for one in rows] == [
+        (a, p) for a in ("recompute", "remote") for p in ("first", "again")
+    ]
+    for one in rows:
+        parts = ("gpu_hit_tokens", "host_hit_tokens", "remote_hit_tokens", "computed_tokens")
+        assert sum(one[part] for part in parts) == one["prompt_tokens"]
+        assert ("ttft_p50_ms" in one) == (kind == "queue")
+    assert _run(monkeypatch, kind, path) == 0
+    assert capsys.readouterr().out.count("again") == 2
+
+
+def test_set_changes_one_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice the rate is half the time to the first token; a slower link is slower."""
+    times = []
+    for setting in (
+        ("--set", "R=1k"),
+        ("--set", "R=2000"),
+        ("--set", "R=2000", "--set", "B=10kB/s", "--set", "l1=1GiB"),
+    ):
+        assert _run(monkeypatch, "queue", _config(tmp_path), "--json", *setting) == 0
+        times.append({(one["arm"], one["pass"]): one["ttft_p50_ms"] for one in _json(capsys)["rows"]})
+    assert times[1]["recompute", "first"] == pytest.approx(times[0]["recompute", "first"] / 2)
+    assert times[2]["recompute", "first"] == times[1]["recompute", "first"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "said"),
+    [
+        ((("kv_cache_tokens: 1024", "kv_cache_tokens: 128"),), (), "kv_cache_tokens is 128"),
+        ((("kv_cache_tokens: 1024, ", ""),), (), "how large is vLLM's own KV cache"),
+        (((", kv_bytes_per_token: 1kB", ""),), (), "s, the KV bytes of a token, is not known"),
+        ((("prefill_tokens_per_s: 1000, ", ""),), (), "R, the prefill rate, is not known"),
+        ((("prefill_tokens_per_s: 1000", "prefill_tokens_per_s: -1"),), (), "greater than 0"),
+        ((("prefill_tokens_per_s: 1000", "prefill_tokens_per_s: .nan"),), (), "finite number"),
+        ((("instances: 2}", "instances: 2, maxmemory: 10kB}"),), (), "a single chunk"),
+        (
+            (
+                ("instances: 2}", "instances: 2, placement: rank}"),
+                ("block_size: 16", "block_size: 16, tensor_parallel: 4"),
+            ),
+            (),
+            "placement: rank",
+        ),
+        ((("simulation: {", "simulation: {arms: {nobody: {}}, "),), (), "no arm is called so"),
+        ((), ("--set", "R"), "no value"),
+        ((), ("--set", "Q=1"), "--set Q=1"),
+        ((), ("--set", "R=fast"), "number"),
+        ((), ("--set", "T0=0.3"), "a number and its unit"),
+        ((), ("--arm", "nobody"), "no arm is called 'nobody'"),
+    ],
+)
+def test_a_mistake_is_one_block(
+    changes: tuple[tuple[str, str], ...],
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is wrong, where and what to do; nothing on stdout, exit code 2."""
+    assert _run(monkeypatch, "queue", _config(tmp_path, *changes), *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert "to do:" in err
+    assert "Traceback" not in err
+
+
+def test_sizes_that_do_not_divide_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chunks of 50 over blocks of 16 run, with a note of what it costs."""
+    assert _run(monkeypatch, "cache", _config(tmp_path, ("chunk_size: 64", "chunk_size: 50"))) == 0
+    assert "chunks of 50 tokens are not whole blocks of 16" in capsys.readouterr().out
+
+
+def test_a_curve_of_a_cycle_names_its_cliff(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten documents of two blocks in a cycle: a cliff where all fit, in text and JSON, in bytes too."""
+    rows = [
+        row(timestamp=1000 * i, input_length=1030, hash_ids=[3 * (i % 10), 3 * (i % 10) + 1, 100 + i])
+        for i in range(30)
+    ]
+    path = jsonl(tmp_path / "cycle.jsonl", *rows)
+    assert _run(monkeypatch, "curve", path, "--json", "--kv-bytes", "1kB") == 0
+    gpu, behind = _json(capsys)["curves"]
+    assert gpu["cliff_tokens"][0] > 9 * 1024
+    assert behind["best_hit_rate"] == pytest.approx(20 * 1024 / (30 * 1030))
+    assert len(gpu["working_set_tokens"]) == 10
+    assert _run(monkeypatch, "curve", path, "--chunk", "100") == 0
+    out = capsys.readouterr().out
+    assert "a cliff:" in out
+    assert "not whole blocks of 16" in out
+
+
+@pytest.mark.parametrize(
+    ("ids", "arguments", "said"),
+    [(None, (), "no row says what it shares"), ([7, 8], ("--kv-bytes", "12"), "--kv-bytes")],
+)
+def test_a_curve_that_cannot_be(
+    ids: list[int] | None,
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A trace without block ids, and bytes without a unit."""
+    path = jsonl(tmp_path / "t.jsonl", row(hash_ids=ids), row(timestamp=5, hash_ids=ids))
+    assert _run(monkeypatch, "curve", path, *arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_published_incident(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """configs/paper-a.yaml: each arm's p99 within 30 % of the paper's, and only loads inside the step drown."""
+    assert _run(monkeypatch, "queue", CONFIGS / "paper-a.yaml", "--json") == 0
+    document = _json(capsys)
+    ratios = {one["arm"]: one["ratio"] for one in document["published"] if one["figure"] == "ttft_p99_ms"}
+    assert set(ratios) == {"recompute", "valkey-1-in-step", "valkey-8-asynchronous"}
+    assert all(ratio == pytest.approx(1, abs=0.3) for ratio in ratios.values())
+    rows = {one["arm"]: one for one in document["rows"]}
+    drowning = rows["valkey-1-in-step"]
+    medians = [drowning[f"ttft_p50_{part}_ms"] for part in ("tenth_1", "third_1", "third_2", "third_3", "tenth_10")]
+    assert medians == sorted(medians)
+    assert drowning["ttft_growth"] > 0.1 > drowning["engine_busy_share"]
+    assert abs(rows["recompute"]["ttft_growth"]) < 0.01
+    assert rows["valkey-8-asynchronous"]["most_in_flight"] <= 5

@@ -1,0 +1,98 @@
+"""harness.collect.faults: what goes wrong in LMCache, by name."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.collect import Fault, file_faults, find_faults, parse_log
+
+LOGS = next((up / "shared/data/logs" for up in Path(__file__).parents if (up / "shared/data/logs").is_dir()), Path("-"))
+
+
+def _faults(*lines: tuple[str, str]) -> tuple[Fault, ...]:
+    text = [
+        f"[2026-11-29 20:01:{second:02d},345] LMCache {level}: {message} (f.py:1:lmcache.v1.m)\n"
+        for second, (level, message) in enumerate(lines)
+    ]
+    return find_faults(parse_log(text, arm="a", repeat=0, instance="i", file="lmcache.log", version="0.5.5").events)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "message"),
+    [
+        (
+            "lookup_timed_out",
+            "WARNING",
+            "Request cmpl-kvr-r1-4-0-1a2b3c4d is still waiting for async lookup after 3 seconds, returning 0",
+        ),
+        ("lookup_timed_out", "WARNING", "LOOKUP to tcp://h:5555 timed out after 300s. Marking server as unhealthy."),
+        ("load_timed_out", "WARNING", "batched get blocking timeout, trigger cancel the future task"),
+        (
+            "retrieved_fewer_than_expected",
+            "ERROR",
+            "Request cmpl-x-0-1a2b3c4dThe number of retrieved tokens is less than the expected number of tokens!",
+        ),
+        ("retrieved_fewer_than_expected", "ERROR", "Num retrieved tokens: 0, num expected tokens: 4096"),
+        (
+            "retrieved_fewer_than_expected",
+            "ERROR",
+            "Request cmpl-x-0-1a2b3c4d failed to load 256 tokens across 2 blocks",
+        ),
+        (
+            "l1_out_of_memory",
+            "WARNING",
+            "Local cpu memory under pressure so choosing to store only 3 total chunks of KV cache.",
+        ),
+        ("unhealthy_backend_skipped", "WARNING", "LMCache is unhealthy, skipping retrieve operation"),
+        (
+            "ranks_differ",
+            "WARNING",
+            "Lookup results (number of hit tokens) differ across (TP and PP) ranks: [256, 0].",
+        ),
+        ("other_failures", "ERROR", "Something new"),
+    ],
+)
+def test_a_known_fault_has_its_name_and_shows_its_lines(name: str, level: str, message: str) -> None:
+    """A fault is named by its line, counted, explained, and shown with file and line."""
+    (fault,) = _faults((level, message), (level, message))
+    assert (fault.name, fault.count) == (name, 2)
+    assert fault.evidence[1].startswith("lmcache.log:2: [2026-11-29")
+    assert message in fault.evidence[1]
+    assert fault.text.startswith(fault.meaning)
+    assert fault.remedy
+
+
+def test_a_quiet_log_has_no_faults() -> None:
+    """Moves are none, and neither is what a healthy server warns of."""
+    assert _faults(("INFO", "Stored 256 tokens in 0.001 seconds"), ("WARNING", "memory pinning is not supported")) == ()
+
+
+TIMED_OUT = ("WARNING", "Request cmpl-x-0-1a2b3c4d is still waiting for async lookup after 3 seconds, returning 0")
+LATE = ("INFO", "Responding to scheduler for lookup id cmpl-x-0-1a2b3c4d with retrieved length 1280")
+
+
+def test_a_client_that_loses_its_completions_is_told_from_a_slow_one() -> None:
+    """Timeouts one after another with nothing answered in between: lost. An answer that comes late: only slow."""
+    assert [fault.name for fault in _faults(*[TIMED_OUT] * 3)] == ["lookup_timed_out", "completions_lost"]
+    assert [fault.name for fault in _faults(*[TIMED_OUT] * 2)] == ["lookup_timed_out"]
+    assert [fault.name for fault in _faults(TIMED_OUT, TIMED_OUT, LATE, TIMED_OUT)] == ["lookup_timed_out"]
+
+
+def test_what_is_wrong_with_a_file_is_a_fault_too() -> None:
+    """Lines that stayed cut, and more than one server's start."""
+    assert file_faults([], ["f:1: start"]) == ()
+    names = [fault.name for fault in file_faults(["f:1: Stored 12"], ["f:1: start", "f:9: start"])]
+    assert names == ["cut_lines", "two_writers"]
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the live logs are not beside this checkout")
+def test_the_faults_of_live_logs() -> None:
+    """Loads that fell behind show as lookups timed out, not as lost completions; the other logs show no such thing."""
+    names = {}
+    for path in LOGS.glob("*.log"):
+        with path.open(encoding="utf-8") as lines:
+            log = parse_log(lines, arm="a", repeat=0, instance="i", file=path.name)
+        names[path.name] = {fault.name: fault.count for fault in find_faults(log.events)}
+    assert names.pop("vllm-0.31-lmcache-0.5.5-inprocess-async.log")["lookup_timed_out"] > 50
+    assert all("lookup_timed_out" not in found for found in names.values())
+    assert not any(found for name, found in names.items() if "-mp-" in name)
