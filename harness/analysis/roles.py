@@ -19,5 +19,15 @@ def remote_arms(meta: Mapping[str, Any]) -> dict[str, int]:
     return {str(arm["name"]): int(arm["valkey"]["instances"]) for arm in _arms(meta) if arm.get("valkey")}
 
 
+def in_step_arms(meta: Mapping[str, Any]) -> frozenset[str]:
+    """The arms whose loads run inside the engine's step: LMCache in its workers, unless told to load beside it."""
+    held = (
+        str(arm["name"])
+        for arm in _arms(meta)
+        if (arm.get("lmcache") or {}).get("mode") == "inprocess" and arm["lmcache"].get("loads") != "async"
+    )
+    return frozenset(held)
+
+
 def _arms(meta: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list((meta.get("spec") or {}).get("arms") or [])

@@ -14,9 +14,9 @@ import pandas as pd
 from harness.analysis.finding import Estimate, Finding
 from harness.analysis.measured import OPEN_LOOP_PASS, FloatArray, Group, measured_groups
 from harness.analysis.resample import RESAMPLES, latency
-from harness.analysis.roles import recompute_arm
+from harness.analysis.roles import in_step_arms, recompute_arm
 from harness.model import CostModel
-from harness.model.load import Traffic, hit_quantile_s, recompute_quantile_s
+from harness.model.load import Traffic, engine_load, hit_quantile_s, recompute_quantile_s, remote_load
 from harness.records import Outcome, Run
 
 QUANTILES = {"p50": 0.5, "p99": 0.99}
@@ -26,10 +26,11 @@ _WARM_UP = "warmup"
 
 @dataclass(frozen=True, slots=True)
 class _Prediction:
-    """A cost model, and how sure its T0 is: (low, high) in seconds."""
+    """A cost model, how sure its T0 is, (low, high) in seconds, and whether loads hold the engine's step."""
 
     model: CostModel
     fixed_s: tuple[float, float]
+    in_step: bool = False
 
 
 def score_findings(run: Run, resamples: int = RESAMPLES) -> tuple[Finding, ...]:
@@ -59,6 +60,7 @@ def _predictions(run: Run, probe: Mapping[str, Any]) -> dict[str, _Prediction]:
     rate, size = float(probe["prefill_tokens_per_s"]), float(probe["kv_bytes_per_token"])
     found = {"": _Prediction(CostModel(rate, size, None, np.inf), (0.0, 0.0))}
     columns = ["arm", "pass", "outcome", "cached_tokens", "ttft_ms"]
+    held = in_step_arms(run.meta)
     warm = run.requests.select(columns).to_pandas()
     warm = warm[(warm["pass"] == _WARM_UP) & (warm["outcome"] == Outcome.OK.value) & (warm["cached_tokens"] > 0)]
     for arm, rows in warm.groupby("arm", sort=False):
@@ -73,7 +75,7 @@ def _predictions(run: Run, probe: Mapping[str, Any]) -> dict[str, _Prediction]:
                 max(0.0, (whole.value if one is None else one) / 1e3 - transfer_s)
                 for one in (whole.low, whole.value, whole.high)
             )
-            found[str(arm)] = _Prediction(CostModel(rate, size, value, delivered), (low, high))
+            found[str(arm)] = _Prediction(CostModel(rate, size, value, delivered), (low, high), arm in held)
     return found
 
 
@@ -110,7 +112,7 @@ def _of_class(
     for name, quantile in QUANTILES.items():
         if rate is None and name != "p50":
             continue
-        value = _seconds(prediction.model, by["kind"], tokens, rate, quantile) * 1e3
+        value = _seconds(prediction, by["kind"], tokens, rate, quantile) * 1e3
         fixed_ms = (prediction.model.hit_fixed_s or 0.0) * 1e3
         steady = bool(np.isfinite(value))
         predicted = Estimate(value, None, None, 1, "cost model" if steady else "no steady state")
@@ -123,17 +125,20 @@ def _of_class(
             ratio = Estimate(value / own.value, None, None, own.n, "predicted / measured")
             yield Finding(f"predicted_over_measured_{name}", "x", ratio, by)
     if rate is not None:
-        load = (
-            prediction.model.rho(rate, tokens) if by["kind"] == "hit" else prediction.model.recompute_load(rate, tokens)
-        )
-        yield Finding("predicted_rho", "", Estimate(load, None, None, 1, "lambda n s / B, or lambda n / R"), by)
+        traffic = Traffic(rate, tokens, in_step=prediction.in_step)
+        load = prediction.model.recompute_load(rate, tokens)
+        if by["kind"] == "hit":
+            load = max(remote_load(prediction.model, traffic), engine_load(prediction.model, traffic))
+        yield Finding("predicted_rho", "", Estimate(load, None, None, 1, "load of what is busiest"), by)
 
 
-def _seconds(model: CostModel, kind: str, tokens: float, rate: float | None, quantile: float) -> float:
+def _seconds(prediction: _Prediction, kind: str, tokens: float, rate: float | None, quantile: float) -> float:
+    model = prediction.model
     if rate is None:
         return model.hit_s(tokens) if kind == "hit" else model.recompute_s(tokens)
-    traffic = Traffic(rate, tokens)
-    return (hit_quantile_s if kind == "hit" else recompute_quantile_s)(model, traffic, quantile)
+    if kind == "recompute":
+        return recompute_quantile_s(model, Traffic(rate, tokens), quantile)
+    return hit_quantile_s(model, Traffic(rate, tokens, in_step=prediction.in_step), quantile)
 
 
 def _ratios(found: list[Finding], base: str | None) -> Iterator[Finding]:

@@ -75,6 +75,12 @@ async def measure_hits(
     await _forget(session, reset=reset, host_tier=host_tier)
     rate = None if host_tier else await _delivered(session, requests)
     moved = None if host_tier else gained.valkey_bytes_out
+    if moved is not None and moved < sum(point.tokens for point in points):
+        raise StackError(
+            f"the hits came from host memory: {moved:,} bytes left the Valkeys while they were loaded",
+            where=session.stack.url,
+            remedy="write store_policy: skip_l1, so that host memory keeps nothing",
+        )
     return Hits(points, moved, gained.external_prefix_cache_hits, _DELIVERED_CLIENTS, rate)
 
 

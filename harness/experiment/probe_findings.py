@@ -92,6 +92,7 @@ def _arm(prepared: Prepared, measured: Measured, one: ArmMeasured, asked: Asked)
 def _question(prepared: Prepared, measured: Measured, arm: Arm, asked: Asked) -> Question:
     """About what was asked, else about the config's first trace on this arm: its mean hit, their share, its rate."""
     instances = arm.valkey.instances if arm.valkey else 1
+    in_step = asked.in_step or (arm.lmcache is not None and arm.lmcache.in_step)
     tokens, rate, share = asked.prompt_tokens, asked.requests_per_s, 1.0
     if tokens is None:
         traced = next((one for one in prepared.experiment.workloads if one.trace is not None), None)
@@ -103,9 +104,7 @@ def _question(prepared: Prepared, measured: Measured, arm: Arm, asked: Asked) ->
         if rate is None and known and traced is not None:
             rate = prepared.workloads.rate_per_s(traced, measured.machine)
     traffic = (
-        None
-        if rate is None
-        else Traffic(rate, tokens, share if asked.hit_share is None else asked.hit_share, asked.in_step)
+        None if rate is None else Traffic(rate, tokens, share if asked.hit_share is None else asked.hit_share, in_step)
     )
     longest = prepared.experiment.engine.max_model_len or prepared.model.max_positions
     return Question(tokens, traffic, instances, instances, asked.p99_target_s, longest)

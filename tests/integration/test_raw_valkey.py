@@ -35,7 +35,7 @@ def test_the_links_bandwidth_is_found_again(tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_it_as_text_and_as_json(tmp_path: Path) -> None:
-    """`--raw` needs no engine; a password comes by the name of its variable."""
+    """`--raw` needs no engine."""
     with running(1, tmp_path) as servers:
         command = [sys.executable, "-m", "harness.cli", "probe", "--value", "64KiB", "--seconds", "0.1"]
         command += ["--raw", servers[0].endpoint]
@@ -44,6 +44,18 @@ def test_the_command_line_says_it_as_text_and_as_json(tmp_path: Path) -> None:
     assert "1 to 8 clients:" in text
     assert [point["clients"] for point in document["raw"]] == list(CLIENTS)
     assert all(point["bytes_per_s"]["value"] > 0 for point in document["raw"])
+
+
+def test_a_password_comes_by_the_name_of_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it values are read; without it the instance refuses, and the error says what to look for."""
+    monkeypatch.setenv("KVREPLAY_TEST_PASSWORD", "very-secret")
+    with running(1, tmp_path) as servers:
+        assert servers[0].ask("CONFIG", "SET", "requirepass", "very-secret") == "+OK"
+        entry = Credentials(password_env="KVREPLAY_TEST_PASSWORD")
+        assert sweep([servers[0].endpoint], 1 << 16, 0.1, _quiet, entry)[0].bytes_per_s.value > 0
+        with pytest.raises(StackError, match="did not store") as error:
+            sweep([servers[0].endpoint], 1 << 16, 0.1, _quiet, Credentials())
+    assert "--password-env" in error.value.remedy
 
 
 def test_values_that_do_not_fit_are_an_error(tmp_path: Path) -> None:

@@ -78,6 +78,15 @@ def test_without_a_steady_state_no_quantile_is_predicted() -> None:
     assert '"value": Infinity' not in json.dumps(to_json(summary))
 
 
+def test_loads_in_the_step_queue_at_the_engine() -> None:
+    """LMCache in the workers: the load is lambda times a whole hit, T0 included, and the p99 waits for it."""
+    arms = [{"name": "recompute"}, {"name": "valkey-1", "lmcache": {"mode": "inprocess"}, "valkey": {"instances": 1}}]
+    held, beside = score_findings(run(spec={"arms": arms}), 50), score_findings(run(), 50)
+    assert value(held, "predicted_rho", kind="hit") == pytest.approx(2 * HIT_MS / 1e3)
+    later = [value(found, "predicted_p99", workload="trace", kind="hit") for found in (held, beside)]
+    assert later[0] > later[1]
+
+
 def test_a_wrong_prediction_is_told_as_one() -> None:
     """Hits twice as slow as in the warm-up: predicted / measured is a half."""
     found = score_findings(run(2 * HIT_MS), 50)

@@ -113,7 +113,8 @@ def test_an_unknown_name_is_refused_with_those_known(tmp_path: Path, kind: str) 
         (("l1: 1GiB}", "l1: 100000GiB}"), "of memory"),
         (("trace-16k-683.jsonl", "trace-17k.jsonl"), "no such trace"),
         (("instances: 1, link", "instances: 1, maxmemory: 1MB, link"), "the instances hold 1.0 MB"),
-        (("block_size: 128", "block_size: 128\n  tensor_parallel: 8"), "rank with 8 ranks and 4 instances"),
+        (("block_size: 128", "block_size: 128\n  tensor_parallel: 6"), "rank with 6 ranks and 4 instances"),
+        (("block_size: 128", "block_size: 128\n  tensor_parallel: 5"), "2 KV heads cannot be split over 5"),
     ],
 )
 def test_what_cannot_run_is_refused_before_it_starts(tmp_path: Path, change: tuple[str, str], words: str) -> None:
