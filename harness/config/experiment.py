@@ -11,6 +11,7 @@ from harness.config.valkey import Valkey
 from harness.config.workload import TraceReplay, Workload
 
 ValkeyUrl = Annotated[str, Field(pattern=r"^((valkey|redis|resp)s?://[^\s/:@?]+:[0-9]+/?|unix:///[^\s?]+)(\?\S+)?$")]
+Tier = Literal["engine", "l1", "valkey"]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
 
 
@@ -20,6 +21,7 @@ class Attach(Strict):
     `more_urls` are further servers that share the load (client.route says how); metrics are read from the first.
     LMCache's log is a file here (`lmcache_log`), or what a command prints as long as it runs (`lmcache_log_command`:
     `kubectl logs -f pod/lmcache-0 --since=1s`, `ssh host tail -n 0 -F /var/log/lmcache.log`).
+    `resets` are the caches that may be emptied: `engine` (vLLM must run with VLLM_SERVER_DEV_MODE=1), `l1`, `valkey`.
     Of a Valkey that asks for credentials, the URL names the variables that hold them:
     `valkeys://host:6379?username_env=NAME&password_env=NAME&ca_file=/path`.
     """
@@ -31,6 +33,7 @@ class Attach(Strict):
     lmcache_log: str | None = None
     lmcache_log_command: Annotated[str, Field(min_length=1)] | None = None
     valkey_urls: Annotated[tuple[ValkeyUrl, ...], Field(strict=False)] = ()
+    resets: Annotated[tuple[Tier, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _one_log(self) -> Self:

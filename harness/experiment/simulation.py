@@ -36,6 +36,12 @@ def costs_in(experiment: Experiment, arm: Arm, machine: Machine) -> Costs:
 def cache_spec(experiment: Experiment, arm: Arm, kv_bytes: int | None) -> CacheSpec:
     """The caches of an arm. Raises ConfigError for what they need and the config does not say, or cannot be."""
     engine = experiment.engine
+    if engine.replicas > 1:
+        raise ConfigError(
+            f"{engine.replicas} engines before one remote tier are not simulated",
+            where="engine.replicas",
+            remedy="simulate one of them: replicas: 1",
+        )
     if engine.kv_cache_tokens is None:
         raise ConfigError(
             "how large is vLLM's own KV cache?",

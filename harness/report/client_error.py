@@ -48,11 +48,18 @@ def selftest_line(selftest: Mapping[str, Any] | None) -> str:
 
 
 def selftest_brief(selftest: Mapping[str, Any] | None) -> str:
-    """One line: the worst p99 of all works."""
+    """One line: the worst p99 of all works with a schedule (where all is due at once, all but one are late)."""
     if selftest is None:
         return f"the client's own error: {_UNMEASURED}"
     worst = {
-        name: max((error[name]["p99"] for error in selftest["errors"] if error[name] is not None), default=None)
+        name: max(
+            (
+                error[name]["p99"]
+                for error in selftest["errors"]
+                if error["work"] != "unpaced" and error[name] is not None
+            ),
+            default=None,
+        )
         for name in ("send_lag_ms", "ttft_error_ms")
     }
     lag, ttft = (_MISSING if value is None else f"{value:.2g} ms" for value in worst.values())

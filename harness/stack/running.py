@@ -40,7 +40,7 @@ class RunningStack:
 
     `more` are further engines that share the load of the one at `url`; `follower` is the command that writes
     their LMCache's log to `lmcache_log`. `remote_urls` are the Valkeys as LMCache reaches them, through their links;
-    `valkey_urls` lead to them directly.
+    `valkey_urls` lead to them directly. `resets` are the caches that may, and can, be emptied: engine, l1, valkey.
     """
 
     arm: str
@@ -55,6 +55,7 @@ class RunningStack:
     more: tuple[EngineAddress, ...] = ()
     follower: Process | None = None
     remote_urls: tuple[str, ...] = ()
+    resets: frozenset[str] = frozenset()
 
     @property
     def engines(self) -> tuple[EngineAddress, ...]:
@@ -138,6 +139,7 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             facts=facts[0],
             more=tuple(more),
             remote_urls=_valkey_urls(blueprint, through_links=blueprint.link is not None),
+            resets=_resets(blueprint),
         )
 
 
@@ -165,6 +167,17 @@ def _address(own: EnginePorts, one: EngineCommands, blueprint: Blueprint, logs: 
     elif blueprint.lmcache_config is not None:
         log = logs / f"{one.vllm.name}.log"
     return EngineAddress(url, f"{url}/metrics", lmcache_url, log)
+
+
+def _resets(blueprint: Blueprint) -> frozenset[str]:
+    """All that was started here, but for a host tier inside vLLM's workers, which cannot be asked; others' by leave."""
+    lmcache, remote = blueprint.arm.lmcache, blueprint.arm.valkey
+    resets = {"engine"}
+    if lmcache is None or lmcache.mode == "mp" or lmcache.store_policy == "skip_l1":
+        resets.add("l1")
+    if remote is None or not remote.urls or remote.flush:
+        resets.add("valkey")
+    return frozenset(resets)
 
 
 def _valkey_urls(blueprint: Blueprint, *, through_links: bool = False) -> tuple[str, ...]:
@@ -210,6 +223,7 @@ async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> Asyn
             more=tuple(EngineAddress(one, f"{one}/metrics") for one in more),
             follower=follower,
             remote_urls=attach.valkey_urls,
+            resets=frozenset(attach.resets),
         )
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from harness.stack import free_ports
 from harness.store import open_run
+from tests.fakes.running_engine import engine
 
 pytestmark = pytest.mark.integration
 
@@ -233,3 +234,28 @@ def test_a_command_prints_the_log_of_somebody_elses_lmcache(tmp_path: Path, url:
         assert [row["l2_keys"] for row in run.loads.to_pylist()] == [5]
         assert any("ended early" in caveat["text"] for caveat in run.meta["caveats"]) == told
         assert not [one for one in psutil.process_iter(["cmdline"]) if print_line in (one.info["cmdline"] or [])]
+
+
+def test_a_state_that_is_not_proved_fails_and_resets_are_done_by_leave(tmp_path: Path) -> None:
+    """The second run of a seed finds its prompts cached: an error that says what to do.
+
+    With a caveat allowed it runs; with leave to empty the engine's cache it is cold again, and so proved.
+    """
+    config = tmp_path / "attached.yaml"
+    with engine(forgets=1) as url:
+        text = CONFIG.format(url=url, documents=3).replace("on_unproved: caveat # a null server counts nothing\n", "")
+        text = text.replace("document_tokens: 64", "document_tokens: 300")
+        runs = {
+            "cold": (text, 0, True),
+            "again": (text, 1, False),
+            "allowed": (f"on_unproved: caveat\n{text}", 0, False),
+            "emptied": (text.replace(f'url: "{url}"', f'url: "{url}", resets: [engine]'), 0, True),
+        }
+        for name, (written, status, proved) in runs.items():
+            config.write_text(written)
+            process = _run(tmp_path / name, config)
+            _, err = process.communicate()
+            assert process.returncode == status, err
+            assert ("not shown to be cold" in err and "take another `seed`" in err) == (status == 1)
+            _, meta = _rows(tmp_path / name, "first")
+            assert [proof["proved"] for proof in meta["state_proofs"]] == [proved]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from harness.store import open_run
+from tests.fakes.running_engine import engine
 
 pytestmark = pytest.mark.integration
 
@@ -22,20 +22,6 @@ ROOT = Path(__file__).parents[2]
 COLD = 10_000.0  # tokens a second
 BYTES_PER_S = 20e6
 SIZE = 4096
-
-
-@contextlib.contextmanager
-def engine(**knobs: float) -> Iterator[str]:
-    """The URL of a running engine."""
-    options = [text for name, value in knobs.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-    program = [sys.executable, str(ROOT / "tests/fakes/cached_engine.py"), *options]
-    server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().strip()
-    finally:
-        server.terminate()
-        server.communicate()
 
 
 def probe(tmp_path: Path, url: str, *more: str) -> "subprocess.CompletedProcess[str]":

