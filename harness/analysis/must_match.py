@@ -11,6 +11,9 @@ _MODEL = ("kv_bytes", "weight_bytes")
 _MACHINE = ("processor", "cores", "memory_bytes", "gpus")
 _NOT_OF_THE_ENGINE = {"attach", "model", "served_model_name"}  # where it answers, and what else is checked by itself
 
+_NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+_AS_EVER = {"replicas": 1, "on_loss": "stop"}  # keys that runs of format 1 lack, and what those did
+
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
@@ -34,7 +37,7 @@ def identity(meta: Mapping[str, Any]) -> dict[str, Any]:
         "model.name": engine.get("model"),
         **_some("model", meta.get("model"), _MODEL),
         **_some("versions", meta.get("versions"), _VERSIONS),
-        **{f"engine.{name}": value for name, value in engine.items() if name not in _NOT_OF_THE_ENGINE},
+        **{f"engine.{name}": value for name, value in _said(engine).items() if name not in _NOT_OF_THE_ENGINE},
         **_some("machine", meta.get("machine"), _MACHINE),
     }
 
@@ -43,7 +46,18 @@ def arm_identity(meta: Mapping[str, Any], arm: str) -> dict[str, Any]:
     """What of an arm must match where one arm is watched over time: arm.lmcache, arm.valkey."""
     arms: Sequence[Mapping[str, Any]] = (meta.get("spec") or {}).get("arms") or ()
     own = next((one for one in arms if one.get("name") == arm), {})
-    return {"arm.lmcache": own.get("lmcache"), "arm.valkey": own.get("valkey")}
+    return {f"arm.{part}": None if own.get(part) is None else _said(own[part]) for part in ("lmcache", "valkey")}
+
+
+def _said(value: Any) -> Any:
+    """A part of a spec without what says nothing: keys that are off or empty, and newer ones that are as ever.
+
+    So that a run of today may be compared with one whose kvreplay knew fewer keys.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    said = {name: _said(one) for name, one in value.items()}
+    return {name: one for name, one in said.items() if one not in _NOTHING and _AS_EVER.get(name) != one}
 
 
 def mismatches(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Mismatch, ...]:

@@ -20,6 +20,9 @@ class Reach(StrEnum):
     OVER = "over"
 
 
+_ROUNDING = 1e-12
+
+
 @dataclass(frozen=True, slots=True)
 class BreakEven:
     """n*: `tokens` is the length above which every hit is faster; 0 if all are, infinite if none is."""
@@ -83,6 +86,8 @@ class CostModel:
         """
         square = self.prefill_s_per_token2
         slope = 1 / self.prefill_tokens_per_s - self.kv_bytes_per_token / self.bandwidth_bytes_per_s
+        if abs(slope) * self.prefill_tokens_per_s < _ROUNDING:
+            slope = 0.0  # B is B*
         if square == 0 and slope <= 0 and self.prefill_fixed_s == 0:
             return BreakEven(Reach.NEVER, math.inf)
         ahead = self.prefill_fixed_s - self._t0()

@@ -149,6 +149,13 @@ def test_no_hit_wins_at_or_below_bstar(model: CostModel, share: float, tokens: f
     assert slow.hit_s(tokens) >= slow.recompute_s(tokens) * (1 - 1e-9)
 
 
+def test_at_bstar_itself_no_hit_wins() -> None:
+    """However s R and s / B are rounded: found by hypothesis at R = 0.001, s = 1.5."""
+    model = CostModel(0.0010000000000000002, 1.5, 0.0, 1.0)
+    at = replace(model, bandwidth_bytes_per_s=0.0015000000000000005)
+    assert at.break_even.reach is Reach.NEVER
+
+
 def test_without_fixed_cost_above_bstar_every_hit_wins() -> None:
     """T0 of zero and B above B*: always."""
     free = replace(PAPER, hit_fixed_s=0.0, bandwidth_bytes_per_s=3e9)
