@@ -12,7 +12,8 @@ from harness.config import Arm, Engine, load_experiment
 from harness.stack import Blueprint, Ports, draw
 from harness.stack.valkey import binary
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+_ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((_ROOT / "configs").glob("*.yaml"))
 _FIRST_PORT = 9_000
 
 
@@ -46,5 +47,7 @@ def told(config: Path) -> str:
                 lines.append(f"  # {blueprint.lmcache_file}")
                 lines += [f"  {line}" for line in blueprint.lmcache_config.splitlines()]
             lines.append("")
-    text = "\n".join(lines).replace(sys.executable, "PYTHON").replace(str(binary()), "VALKEY-SERVER")
+    text = "\n".join(lines)
+    for own, name in ((sys.executable, "PYTHON"), (str(binary()), "VALKEY-SERVER"), (str(_ROOT), "CHECKOUT")):
+        text = text.replace(own, name)
     return re.sub(r"kvreplay-\d+-[0-9a-f]{6}", "SHM", text)
