@@ -35,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(2400))
             if lacking:
                 item.add_marker(pytest.mark.skip(reason=f"no live CPU stack here: {'; '.join(lacking)}"))
+    # What shares a stack comes first: how long that took to start decides whether the others run.
+    items.sort(key=lambda item: here in item.path.parents and "alone" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
