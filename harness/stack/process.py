@@ -30,6 +30,14 @@ class Command:
         return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in self.env.items()), shlex.join(self.argv)])
 
 
+def _inherited() -> dict[str, str]:
+    """This process's environment, without what would make servers share their metrics.
+
+    vLLM sets PROMETHEUS_MULTIPROC_DIR in whatever process imports it, and servers that inherit it count together.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
+
+
 def numbered(name: str, index: int) -> str:
     """The name of the service `index` (from 0) of its kind: the first goes without a number."""
     return name if index == 0 else f"{name}-{index}"
@@ -56,7 +64,7 @@ class Process:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=out,
                     stderr=out,
-                    env={**os.environ, **command.env},
+                    env={**_inherited(), **command.env},
                     start_new_session=True,
                 )
         except OSError as error:

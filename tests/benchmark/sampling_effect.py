@@ -48,7 +48,7 @@ def _serve(port: int) -> None:
 @contextlib.asynccontextmanager
 async def _sampled(url: str, interval_s: float) -> AsyncIterator[None]:
     clock = MonotonicClock()
-    targets = Targets("a", 0, vllm_metrics_url=url, services={"client": os.getpid()})
+    targets = Targets("a", 0, vllm_metrics_urls=(url,), services={"client": os.getpid()})
     async with sampling(targets, lambda _: None, now_ns=clock.now_ns, interval_s=interval_s):
         yield
 

@@ -38,7 +38,10 @@ def _served(server: http.server.HTTPServer) -> Iterator[str]:
 
 def _sample(url: str, rounds: int, source: str = "vllm") -> tuple[list[ServerSample], Sampler]:
     seen: list[ServerSample] = []
-    target = {"vllm": Targets("a", 0, vllm_metrics_url=url), "lmcache": Targets("a", 0, lmcache_metrics_url=url)}
+    target = {
+        "vllm": Targets("a", 0, vllm_metrics_urls=(url,)),
+        "lmcache": Targets("a", 0, lmcache_metrics_urls=(url,)),
+    }
 
     async def run() -> Sampler:
         times = 0

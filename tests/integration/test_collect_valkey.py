@@ -127,8 +127,8 @@ def test_sampling_goes_on_whatever_dies(servers: list[ValkeyServer], metrics_url
     targets = Targets(
         arm="valkey-2",
         repeat=1,
-        vllm_metrics_url=metrics_url,
-        lmcache_metrics_url=f"{metrics_url.rsplit(':', 1)[0]}:1/metrics",
+        vllm_metrics_urls=(metrics_url,),
+        lmcache_metrics_urls=(f"{metrics_url.rsplit(':', 1)[0]}:1/metrics",),
         valkey_urls=tuple(_urls(servers)),
         services={"client": os.getpid()},
     )

@@ -100,10 +100,12 @@ def test_a_port_in_use_is_named_as_the_reason(tmp_path: Path) -> None:
 
     async def main() -> None:
         (port,) = free_ports(1)
-        first = await Process.start(valkey.command(Valkey(instances=2), 0, port), tmp_path / "first.log")
+        first = await Process.start(valkey.command(Valkey(instances=2), 0, port, 0, tmp_path), tmp_path / "first.log")
         try:
             await first.ready(lambda: valkey.ready(port), 15)
-            second = await Process.start(valkey.command(Valkey(instances=2), 1, port), tmp_path / "second.log")
+            second = await Process.start(
+                valkey.command(Valkey(instances=2), 1, port, 0, tmp_path), tmp_path / "second.log"
+            )
             try:
                 await second.ready(_never, 15)
             finally:
@@ -152,7 +154,7 @@ def test_valkey_takes_every_setting(tmp_path: Path) -> None:
 
     async def main() -> dict[str, str]:
         (port,) = free_ports(1)
-        process = await Process.start(valkey.command(config, 0, port), tmp_path / "valkey.log")
+        process = await Process.start(valkey.command(config, 0, port, 0, tmp_path), tmp_path / "valkey.log")
         try:
             await process.ready(lambda: valkey.ready(port), 15)
             async with connect(f"valkey://127.0.0.1:{port}") as client:
@@ -162,3 +164,19 @@ def test_valkey_takes_every_setting(tmp_path: Path) -> None:
             await process.stop()
 
     assert asyncio.run(main()) == wanted
+
+
+def test_servers_do_not_share_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes vLLM servers count together is not handed on; the rest of the environment is."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setenv("KVR_OTHER", "yes")
+
+    async def environment() -> str:
+        process = await Process.start(Command("env", ("/usr/bin/env",)), tmp_path / "env.log")
+        await process.exited()
+        await process.stop()
+        return (tmp_path / "env.log").read_text()
+
+    told = asyncio.run(environment())
+    assert "KVR_OTHER=yes" in told
+    assert "PROMETHEUS_MULTIPROC_DIR" not in told
