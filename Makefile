@@ -37,7 +37,8 @@ selftest: install ## how late this client sends and how wrong its TTFT is, on th
 
 test: install-live install-dev ## every test, the live ones included
 	$(PY) -m pytest -n auto tests/unit tests/test_architecture.py tests/test_requirements.py tests/test_workflows.py
-	$(PY) -m pytest tests/integration tests/live
+	$(PY) -m pytest -n auto --dist loadfile tests/integration
+	$(PY) -m pytest tests/live
 
 check: install-dev ## lint, types, architecture, unit tests
 	$(VENV)/bin/ruff check harness tests
