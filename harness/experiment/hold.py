@@ -84,12 +84,13 @@ async def _hold(prepared: Prepared, logs: Path, machine: Machine | None) -> None
 
 
 def _facts(stack: RunningStack) -> dict[str, Any]:
+    first, *more = stack.engines
     return {
-        "url": stack.url,
+        "url": first.url,
         "model": stack.model,
-        "metrics_url": stack.metrics_url,
-        "lmcache_url": stack.lmcache_url,
-        "more_urls": [engine.url for engine in stack.more],
+        "metrics_url": first.metrics_url,
+        "lmcache_url": first.lmcache_url,
+        "more_urls": [engine.url for engine in more],
         "valkey_urls": stack.valkey_urls,
         "pids": stack.pids,
     }

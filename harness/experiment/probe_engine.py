@@ -38,7 +38,7 @@ async def require_quiet(session: ArmSession) -> None:
     except CollectError as error:
         raise StackError(
             f"the server is busy: {error.what}",
-            where=session.stack.metrics_url,
+            where=session.stack.engines[0].metrics_url,
             remedy="probe it while nobody uses it, or another of its kind",
         ) from error
 
@@ -119,7 +119,7 @@ async def _alone(
         if others > 0:
             raise StackError(
                 f"the server is busy: {others:,} prompt tokens of others came while the probe's own were measured",
-                where=session.stack.metrics_url,
+                where=session.stack.engines[0].metrics_url,
                 remedy="probe it while nobody uses it, or another of its kind",
             )
     return records

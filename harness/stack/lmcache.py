@@ -70,14 +70,18 @@ def adapter(valkey: Valkey, endpoints: Sequence[str]) -> dict[str, object]:
         "class_name": "ShardedValkey",
         "adapter_params": {
             "endpoints": list(endpoints),
-            "placement": valkey.placement,
-            "workers_per_instance": _WORKERS_PER_INSTANCE,
+            **client_settings(valkey),
             "deadline_s": _DEADLINE_S,
             "silence_s": _SILENCE_S,
-            **credentials(valkey),
-            **({"key_prefix": valkey.key_prefix} if valkey.key_prefix else {}),
         },
     }
+
+
+def client_settings(valkey: Valkey) -> dict[str, object]:
+    """What our client is told in either of LMCache's modes, beside its endpoints."""
+    prefix = {"key_prefix": valkey.key_prefix} if valkey.key_prefix else {}
+    workers = _WORKERS_PER_INSTANCE
+    return {"placement": valkey.placement, "workers_per_instance": workers, **credentials(valkey), **prefix}
 
 
 def credentials(valkey: Valkey) -> dict[str, str]:

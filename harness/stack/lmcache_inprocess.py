@@ -6,11 +6,10 @@ from typing import Any
 import yaml
 
 from harness.config import Engine, LMCache, Valkey
-from harness.stack.lmcache import credentials
+from harness.stack.lmcache import client_settings
 
 _GIB = 2**30
 _PLUGIN = "kvreplay"
-_WORKERS_PER_INSTANCE = 2
 
 
 def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints: Sequence[str]) -> dict[str, Any]:
@@ -36,10 +35,7 @@ def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints:
         f"{plugin}.module_path": "harness.plugins.remote_connector",
         f"{plugin}.class_name": "ShardedValkeyAdapter",
         f"{_PLUGIN}.endpoints": list(endpoints),
-        f"{_PLUGIN}.placement": valkey.placement,
-        f"{_PLUGIN}.workers_per_instance": _WORKERS_PER_INSTANCE,
-        **{f"{_PLUGIN}.{name}": value for name, value in credentials(valkey).items()},
-        **({f"{_PLUGIN}.key_prefix": valkey.key_prefix} if valkey.key_prefix else {}),
+        **{f"{_PLUGIN}.{name}": value for name, value in client_settings(valkey).items()},
         "save_chunk_meta": False,
     }
     document |= {"remote_storage_plugins": [_PLUGIN], "extra_config": extra}

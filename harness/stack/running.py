@@ -38,29 +38,25 @@ class EngineAddress:
 class RunningStack:
     """Where the services of one arm answer and log, and the processes behind them (none when attached).
 
-    `more` are further engines that share the load of the one at `url`; `follower` is the command that writes
-    their LMCache's log to `lmcache_log`. `remote_urls` are the Valkeys as LMCache reaches them, through their links;
-    `valkey_urls` lead to them directly. `resets` are the caches that may, and can, be emptied: engine, l1, valkey.
+    `engines` share the load; `follower` is the command that writes the log of an attached LMCache. `remote_urls` are
+    the Valkeys as LMCache reaches them, through their links; `valkey_urls` lead to them directly. `resets` are the
+    caches that may, and can, be emptied: engine, l1, valkey.
     """
 
     arm: str
     model: str
-    url: str
-    metrics_url: str
-    lmcache_url: str | None
-    lmcache_log: Path | None
+    engines: tuple[EngineAddress, ...]
     valkey_urls: tuple[str, ...]
     processes: tuple[Process, ...]
     facts: Mapping[str, Any]
-    more: tuple[EngineAddress, ...] = ()
     follower: Process | None = None
     remote_urls: tuple[str, ...] = ()
     resets: frozenset[str] = frozenset()
 
     @property
-    def engines(self) -> tuple[EngineAddress, ...]:
-        """All engines of the arm, the one at `url` first."""
-        return (EngineAddress(self.url, self.metrics_url, self.lmcache_url, self.lmcache_log), *self.more)
+    def url(self) -> str:
+        """Where the first engine answers."""
+        return self.engines[0].url
 
     @property
     def pids(self) -> dict[str, int]:
@@ -126,18 +122,13 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
             facts.append(await _answering(server, own.vllm, engine, client, say))
         for process in processes:
             process.note_segments()
-        first, *more = [_address(own, one, blueprint, logs) for one, own in seats]
         yield RunningStack(
             arm=blueprint.arm.name,
             model=vllm.served_name(engine),
-            url=first.url,
-            metrics_url=first.metrics_url,
-            lmcache_url=first.lmcache_url,
-            lmcache_log=first.lmcache_log,
+            engines=tuple(_address(own, one, blueprint, logs) for one, own in seats),
             valkey_urls=_valkey_urls(blueprint),
             processes=tuple(processes),
             facts=facts[0],
-            more=tuple(more),
             remote_urls=_valkey_urls(blueprint, through_links=blueprint.link is not None),
             resets=_resets(blueprint),
         )
@@ -213,14 +204,13 @@ async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> Asyn
         yield RunningStack(
             arm=arm,
             model=vllm.served_name(engine),
-            url=url,
-            metrics_url=attach.metrics_url or f"{url}/metrics",
-            lmcache_url=attach.lmcache_url,
-            lmcache_log=log,
+            engines=(
+                EngineAddress(url, attach.metrics_url or f"{url}/metrics", attach.lmcache_url, log),
+                *(EngineAddress(one, f"{one}/metrics") for one in more),
+            ),
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},
-            more=tuple(EngineAddress(one, f"{one}/metrics") for one in more),
             follower=follower,
             remote_urls=attach.valkey_urls,
             resets=frozenset(attach.resets),

@@ -17,7 +17,7 @@ import pytest
 
 from harness.stack import free_ports
 from harness.store import open_run
-from tests.fakes.running_engine import engine
+from tests.fakes.served import cached_engine, null_server
 
 pytestmark = pytest.mark.integration
 
@@ -38,14 +38,8 @@ workloads:
 @pytest.fixture
 def url() -> Iterator[str]:
     """A null server whose first token takes 20 ms."""
-    program = [sys.executable, str(ROOT / "tests/fakes/null_server.py"), "--ttft-s", "0.02"]
-    server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().strip()
-    finally:
-        server.terminate()
-        server.communicate()
+    with null_server(0.02) as address:
+        yield address
 
 
 def _start(tmp_path: Path, url: str, documents: int) -> "subprocess.Popen[str]":
@@ -242,7 +236,7 @@ def test_a_state_that_is_not_proved_fails_and_resets_are_done_by_leave(tmp_path:
     With a caveat allowed it runs; with leave to empty the engine's cache it is cold again, and so proved.
     """
     config = tmp_path / "attached.yaml"
-    with engine(forgets=1) as url:
+    with cached_engine(forgets=1) as url:
         text = CONFIG.format(url=url, documents=3).replace("on_unproved: caveat # a null server counts nothing\n", "")
         text = text.replace("document_tokens: 64", "document_tokens: 300")
         runs = {

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.store import open_run
+from tests.fakes.served import null_server
 
 pytestmark = pytest.mark.integration
 
@@ -31,14 +32,8 @@ BANNER = "| LMCache v0.5.4 (g05a013b2)\n"
 @pytest.fixture
 def url() -> Iterator[str]:
     """A null server whose first token takes 20 ms."""
-    program = [sys.executable, str(ROOT / "tests/fakes/null_server.py"), "--ttft-s", "0.02"]
-    server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().strip()
-    finally:
-        server.terminate()
-        server.communicate()
+    with null_server(0.02) as address:
+        yield address
 
 
 def _line(request_id: str) -> str:

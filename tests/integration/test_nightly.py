@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.store.history import read_history
+from tests.fakes.served import null_server
 
 pytestmark = pytest.mark.integration
 
@@ -28,19 +29,11 @@ workloads:
 LIMIT = ("--max-regression", "50%")  # a shared machine is no quiet one
 
 
-def serve(ttft_s: float) -> "subprocess.Popen[str]":
-    """A null server with that time to its first token; its first line is its URL."""
-    program = [sys.executable, str(ROOT / "tests/fakes/null_server.py"), "--ttft-s", str(ttft_s)]
-    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-
-
 def night(results: Path, ttft_s: float) -> int:
     """The exit code of one night against a server of that speed."""
-    server = serve(ttft_s)
-    assert server.stdout is not None
-    try:
+    with null_server(ttft_s) as url:
         config = results.parent / "attached.yaml"
-        config.write_text(CONFIG.format(url=server.stdout.readline().strip()))
+        config.write_text(CONFIG.format(url=url))
         ended = subprocess.run(
             [sys.executable, "-m", "harness.cli", "nightly", str(config), "--out", str(results), *LIMIT],
             cwd=ROOT,
@@ -49,9 +42,6 @@ def night(results: Path, ttft_s: float) -> int:
             text=True,
             check=False,
         )
-    finally:
-        server.terminate()
-        server.communicate()
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended.returncode
 

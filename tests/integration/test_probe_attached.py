@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from harness.store import open_run
-from tests.fakes.running_engine import engine
+from tests.fakes.served import cached_engine
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +47,7 @@ def answer(tmp_path: Path, url: str, *more: str) -> dict[str, Any]:
 
 def test_r_t0_and_b_are_found_again(tmp_path: Path) -> None:
     """R and B within 10 %, T0 within 15 ms, each with an interval; every row is kept, in no measured pass."""
-    with engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=BYTES_PER_S, hit_fixed_s=0.03) as url:
+    with cached_engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=BYTES_PER_S, hit_fixed_s=0.03) as url:
         document = answer(tmp_path, url, "--prompt", "1024", "--rate", "2")
     arm = document["arms"]["attached"]
     figures = arm["figures"]
@@ -66,14 +66,14 @@ def test_r_t0_and_b_are_found_again(tmp_path: Path) -> None:
 
 def test_a_fast_tier_is_on(tmp_path: Path) -> None:
     """Ten times the bandwidth: the same probe says on."""
-    with engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=10 * BYTES_PER_S, hit_fixed_s=0.02) as url:
+    with cached_engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=10 * BYTES_PER_S, hit_fixed_s=0.02) as url:
         document = answer(tmp_path, url, "--prompt", "1024", "--rate", "2")
     assert document["arms"]["attached"]["verdict"]["word"] == "on"
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     """Exit 130; the rows that were sent are in a run folder that can be opened."""
-    with engine(prefill_fixed_s=1) as url:
+    with cached_engine(prefill_fixed_s=1) as url:
         command = [sys.executable, "-m", "harness.cli", "probe", "--url", url, "--model", "m", "--kv-bytes", "4096B"]
         process = subprocess.Popen(
             [*command, "--longest", "1100", "--out", str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True
@@ -98,7 +98,7 @@ def _refused(end: "subprocess.CompletedProcess[str]", *named: str, code: int = 1
 
 def test_a_busy_server_is_refused(tmp_path: Path) -> None:
     """A request of somebody else is on it: refused before anything is measured."""
-    with engine(prefill_fixed_s=60) as url:
+    with cached_engine(prefill_fixed_s=60) as url:
         body = {"prompt": [1, 2, 3], "max_tokens": 1}
 
         def ask() -> None:
@@ -112,15 +112,15 @@ def test_a_busy_server_is_refused(tmp_path: Path) -> None:
 
 def test_tokens_of_others_are_noticed(tmp_path: Path) -> None:
     """Requests of others that come and go while the probe measures: their tokens are counted, and it is refused."""
-    with engine(foreign_tokens=100) as url:
+    with cached_engine(foreign_tokens=100) as url:
         _refused(probe(tmp_path, url, "--reset-engine"), "the server is busy", "prompt tokens of others")
 
 
 def test_a_cache_that_never_hits_says_why(tmp_path: Path) -> None:
     """Nothing is found remotely; without leave to empty it, the engine's own cache is in the way; a chunk too large."""
-    with engine(forgets=1) as url:
+    with cached_engine(forgets=1) as url:
         _refused(probe(tmp_path, url, "--reset-engine"), "the remote cache never hits", "PYTHONHASHSEED")
-    with engine() as url:
+    with cached_engine() as url:
         _refused(probe(tmp_path, url), "vLLM's own cache answered", "--reset-engine")
         _refused(probe(tmp_path, url, "--reset-engine", "--chunk", "2048"), "a chunk has 2048 tokens")
 
