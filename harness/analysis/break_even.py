@@ -1,7 +1,7 @@
 """The cost model's picture: from which bandwidth and prompt length on a hit is faster, and where the arms stand."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,48 +16,60 @@ _STEPS = 80
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """An arm: the bandwidth of all its links together (bytes/s), and the median tokens of a request's hit."""
+    """An arm: the bandwidth of all its links together (bytes/s), the median tokens of a request's hit, and its T0.
+
+    `line` is the break-even length n*(B), in tokens, at bandwidths around it; empty where T0 is not known.
+    """
 
     arm: str
     bandwidth_bytes_per_s: float
     hit_tokens: float
+    hit_fixed_s: float | None
+    line: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """B* (bytes/s), the line n*(B) = R T0 / (1 - B*/B) where T0 is known (else empty), the arms' operating points."""
+    """B* (bytes/s), and the operating points of the arms whose bandwidth is known."""
 
     bstar_bytes_per_s: float
-    hit_fixed_s: float | None
-    line: tuple[tuple[float, float], ...]
     points: tuple[OperatingPoint, ...]
 
 
 def break_even(run: Run, findings: Sequence[Finding]) -> BreakEven | None:
-    """None without R and s. T0 is the finding `hit_fixed_s`, if the run has one."""
+    """None without R and s, or without an arm to mark."""
     told = {finding.name: finding.estimate.value for finding in findings if not finding.by}
-    rate, size, fixed_s = (told.get(name) for name in ("prefill_tokens_per_s", "kv_bytes_per_token", "hit_fixed_s"))
+    rate, size = (told.get(name) for name in ("prefill_tokens_per_s", "kv_bytes_per_token"))
     if not rate or not size:
         return None
-    bstar = CostModel(rate, size, None, math.inf).bstar_bytes_per_s
-    points = tuple(_points(run, findings))
-    edges = [bstar * 1.02, *(point.bandwidth_bytes_per_s * 2 for point in points), bstar * 10]
-    along = np.geomspace(edges[0], max(edges), _STEPS) if fixed_s else ()
-    line = tuple((float(b), rate * (fixed_s or 0.0) / (1 - bstar / float(b))) for b in along)
-    return BreakEven(bstar, fixed_s, line, points)
+    model = CostModel(rate, size, None, math.inf)
+    points = tuple(_points(model, run, findings))
+    return BreakEven(model.bstar_bytes_per_s, points) if points else None
 
 
-def _points(run: Run, findings: Sequence[Finding]) -> list[OperatingPoint]:
+def _points(model: CostModel, run: Run, findings: Sequence[Finding]) -> Iterator[OperatingPoint]:
     arms: dict[str, dict[str, float]] = {}
     for finding in findings:
         if finding.by.keys() == {"arm"}:
             arms.setdefault(finding.by["arm"], {})[finding.name] = finding.estimate.value
     hits = _median_hits(run)
-    return [
-        OperatingPoint(arm, told["link_bytes_per_s"] * told["valkey_instances"], hits[arm])
-        for arm, told in arms.items()
-        if told.get("link_bytes_per_s") and told.get("valkey_instances") and hits.get(arm)
-    ]
+    for arm, told in arms.items():
+        link, instances, fixed_s = (told.get(name) for name in ("link_bytes_per_s", "valkey_instances", "hit_fixed_s"))
+        if link and instances and hits.get(arm):
+            bandwidth = link * instances
+            yield OperatingPoint(arm, bandwidth, hits[arm], fixed_s, _line(model, fixed_s, bandwidth))
+
+
+def _line(model: CostModel, fixed_s: float | None, bandwidth: float) -> tuple[tuple[float, float], ...]:
+    """From just above B*, where it leaves for infinity, to beyond the arm's own bandwidth."""
+    if not fixed_s:
+        return ()
+    bstar = model.bstar_bytes_per_s
+    along = (float(one) for one in np.geomspace(bstar * 1.02, max(bstar * 10, bandwidth * 2), _STEPS))
+    return tuple(
+        (one, CostModel(model.prefill_tokens_per_s, model.kv_bytes_per_token, fixed_s, one).break_even.tokens)
+        for one in along
+    )
 
 
 def _median_hits(run: Run) -> Mapping[str, float]:
@@ -65,4 +77,4 @@ def _median_hits(run: Run) -> Mapping[str, float]:
     for group in measured_groups(run):
         cached = group.ok["cached_tokens"].dropna().astype(float)
         found.setdefault(group.arm, []).extend(cached[cached > 0])
-    return {arm: float(np.median(hits)) for arm, hits in found.items() if hits}
+    return {arm: float(np.median(values)) for arm, values in found.items() if values}

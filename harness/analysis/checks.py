@@ -22,18 +22,22 @@ def find_caveats(run: Run) -> tuple[ScopedCaveat, ...]:
     """Every caveat of `run`, those its run.json already holds first. docs/method.md says what each kind means."""
     groups = measured_groups(run)
     passes = run.passes.to_pandas()
-    known = [
-        ScopedCaveat({}, Caveat(str(one["kind"]), str(one["text"]), str(one.get("remedy") or "")))
-        for one in run.meta.get("caveats") or ()
-    ]
+    known = [_known(one) for one in run.meta.get("caveats") or ()]
     of_groups = [caveat for group in groups for caveat in group_caveats(group, passes)]
     of_run = [*_status(run.meta), *_rows(run), *_states(run.meta, groups), *_one_repeat(groups), *_few(groups)]
     return (*known, *of_run, *of_groups)
 
 
+def _known(noted: Mapping[str, Any]) -> ScopedCaveat:
+    """A caveat that the run noted itself, of one arm where it says of which (older runs do not)."""
+    arm, evidence = str(noted.get("arm") or ""), tuple(str(line) for line in noted.get("evidence") or ())
+    caveat = Caveat(str(noted["kind"]), str(noted["text"]), str(noted.get("remedy") or ""), arm, evidence)
+    return ScopedCaveat({"arm": arm} if arm else {}, caveat)
+
+
 def _status(meta: Mapping[str, Any]) -> Iterator[ScopedCaveat]:
-    if meta.get("status") in {"partial", "failed"}:
-        text = f"the run's status is {meta['status']}: what it did not get to is in no number"
+    if meta.get("status") != "complete":
+        text = f"the run's status is {meta.get('status')}: what it did not get to is in no number"
         yield ScopedCaveat({}, Caveat(STATUS, text, "mend what the errors in run.json name, and run again"))
 
 

@@ -14,7 +14,7 @@ from harness.analysis.checks import ROWS, STATE
 from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.group_checks import UNSTABLE
 from harness.analysis.measured import OPEN_LOOP_PASS
-from harness.analysis.roles import recompute_arm, remote_arms
+from harness.analysis.roles import host_arm, recompute_arm, remote_arms
 from harness.model.verdict import Word
 
 
@@ -28,13 +28,17 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One arm in the judged pass. `numbers` are its findings by name, those of the arm as a whole included."""
+    """One arm in the judged pass. `numbers` are its findings by name, those of the arm as a whole included.
+
+    `blockers` say why it cannot be judged, `faults` name what its log tells of.
+    """
 
     arm: str
     instances: int
     numbers: Mapping[str, Estimate]
     rising: bool
     blockers: tuple[str, ...]
+    faults: tuple[str, ...] = ()
 
     def value(self, name: str) -> float | None:
         """The value of the finding `name`, or None if it was not measured."""
@@ -48,12 +52,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What the verdict is about: the judged workload and pass, recompute (None: not measured) and the remote arms."""
+    """What the verdict is about: the judged workload and pass, recompute (None: not measured) and the remote arms.
+
+    `host` has LMCache and no Valkey behind it: it is not judged, but it is what a remote tier must be held against too.
+    """
 
     workload: str
     pass_name: str
     recompute: Side | None
     remotes: tuple[Side, ...]
+    host: Side | None = None
 
 
 def find_contest(
@@ -70,13 +78,17 @@ def find_contest(
         numbers = {f.name: f.estimate for f in findings if f.by and f.by.items() <= by.items()}
         own = [scoped.caveat for scoped in caveats if scoped.by and scoped.concerns(by)]
         blockers = tuple(caveat.text for caveat in own if caveat.kind in {ROWS, STATE})
-        return Side(arm, instances, numbers, any(caveat.kind == UNSTABLE for caveat in own), blockers)
+        faults = tuple(dict.fromkeys(caveat.kind for caveat in own if caveat.evidence))
+        return Side(arm, instances, numbers, any(caveat.kind == UNSTABLE for caveat in own), blockers, faults)
 
     base = recompute_arm(meta)
     recompute = side(base, 0) if base is not None else None
     if recompute is not None and "ttft_p99" not in recompute.numbers:
         recompute = None
-    return Contest(workload, name, recompute, tuple(side(arm, n) for arm, n in remote_arms(meta).items()))
+    beside = host_arm(meta)
+    host = None if beside is None else side(beside, 0)
+    remotes = tuple(side(arm, n) for arm, n in remote_arms(meta).items())
+    return Contest(workload, name, recompute, remotes, host if host and "ttft_p99_ratio" in host.numbers else None)
 
 
 def standing(remote: Side, recompute: Side) -> Standing:

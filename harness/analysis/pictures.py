@@ -7,6 +7,7 @@ import pandas as pd
 
 from harness.analysis.explained import PARTS
 from harness.analysis.measured import OPEN_LOOP_PASS, Group, measured_groups
+from harness.analysis.roles import recompute_arm
 from harness.analysis.slices import lookup_outcomes
 from harness.records import Run
 
@@ -42,17 +43,22 @@ class Trail:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One workload and pass, with a trail for each arm. `open_loop` tells whether due times come from a trace."""
+    """One workload and pass, with a trail for each arm. `open_loop` tells whether due times come from a trace.
+
+    `recompute_p50_ms` is the median TTFT of the arm that the others are held against; None without one.
+    """
 
     workload: str
     pass_name: str
     open_loop: bool
     trails: tuple[Trail, ...]
+    recompute_p50_ms: float | None
 
 
 def pictures(run: Run, most_points: int = MOST_POINTS) -> tuple[Picture, ...]:
     """A picture for each measured workload and pass with a TTFT in it, replays of traces first."""
     found: dict[tuple[str, str], list[Group]] = {}
+    base = recompute_arm(run.meta)
     for group in measured_groups(run):
         found.setdefault((group.workload, group.pass_name), []).append(group)
     drawn = []
@@ -61,7 +67,8 @@ def pictures(run: Run, most_points: int = MOST_POINTS) -> tuple[Picture, ...]:
         share = min(1.0, most_points / max(1, sum(len(one) for one in rows.values())))
         trails = tuple(_trail(arm, one, int(share * len(one))) for arm, one in rows.items() if len(one))
         if trails:
-            drawn.append(Picture(workload, name, name == OPEN_LOOP_PASS, trails))
+            median = rows[base]["ttft_ms"].median() if base in rows and len(rows[base]) else None
+            drawn.append(Picture(workload, name, name == OPEN_LOOP_PASS, trails, median))
     return tuple(sorted(drawn, key=lambda picture: not picture.open_loop))
 
 

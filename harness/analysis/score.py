@@ -26,10 +26,11 @@ _WARM_UP = "warmup"
 
 @dataclass(frozen=True, slots=True)
 class _Prediction:
-    """A cost model, how sure its T0 is, (low, high) in seconds, and whether loads hold the engine's step."""
+    """A cost model, how sure its T0 is, (low, high) in seconds, from how many hits, and whether loads hold the step."""
 
     model: CostModel
     fixed_s: tuple[float, float]
+    hits: int = 0
     in_step: bool = False
 
 
@@ -39,10 +40,7 @@ def score_findings(run: Run, resamples: int = RESAMPLES) -> tuple[Finding, ...]:
     Empty for a run that probed nothing. A closed loop has one request at a time: the median alone is predicted. Names
     and formulas: docs/method.md.
     """
-    probe: Mapping[str, Any] = run.meta.get("probe") or {}
-    if probe.get("prefill_tokens_per_s") is None or probe.get("kv_bytes_per_token") is None:
-        return ()
-    predictions = _predictions(run, probe)
+    predictions = _predictions(run)
     base, found = recompute_arm(run.meta), list[Finding]()
     groups = measured_groups(run)
     for group in groups:
@@ -55,8 +53,20 @@ def score_findings(run: Run, resamples: int = RESAMPLES) -> tuple[Finding, ...]:
     return (*found, *_ratios(found, base))
 
 
-def _predictions(run: Run, probe: Mapping[str, Any]) -> dict[str, _Prediction]:
-    """By arm with LMCache; under the empty name the model without any tier."""
+def fixed_cost_findings(run: Run) -> Iterator[Finding]:
+    """`hit_fixed_s`, T0 of each arm with LMCache, as its warm-up's hits told it; none for a run without a probe."""
+    for arm, prediction in _predictions(run).items():
+        if arm:
+            value, (low, high) = prediction.model.hit_fixed_s or 0.0, prediction.fixed_s
+            estimate = Estimate(value, low, high, prediction.hits, "median of the warm-up's hits - n s / B")
+            yield Finding("hit_fixed_s", "s", estimate, {"arm": arm})
+
+
+def _predictions(run: Run) -> dict[str, _Prediction]:
+    """By arm with LMCache; under the empty name the model without any tier. Empty for a run that probed nothing."""
+    probe: Mapping[str, Any] = run.meta.get("probe") or {}
+    if probe.get("prefill_tokens_per_s") is None or probe.get("kv_bytes_per_token") is None:
+        return {}
     rate, size = float(probe["prefill_tokens_per_s"]), float(probe["kv_bytes_per_token"])
     found = {"": _Prediction(CostModel(rate, size, None, np.inf), (0.0, 0.0))}
     columns = ["arm", "pass", "outcome", "cached_tokens", "ttft_ms"]
@@ -75,7 +85,8 @@ def _predictions(run: Run, probe: Mapping[str, Any]) -> dict[str, _Prediction]:
                 max(0.0, (whole.value if one is None else one) / 1e3 - transfer_s)
                 for one in (whole.low, whole.value, whole.high)
             )
-            found[str(arm)] = _Prediction(CostModel(rate, size, value, delivered), (low, high), arm in held)
+            model = CostModel(rate, size, value, delivered)
+            found[str(arm)] = _Prediction(model, (low, high), len(rows), arm in held)
     return found
 
 

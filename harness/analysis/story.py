@@ -11,7 +11,7 @@ from harness.analysis.published import PublishedRow, published_rows
 from harness.analysis.sources import Prediction, TokenSources, predictions, token_sources
 from harness.analysis.summary import Summary
 from harness.analysis.timelines import Timeline, timelines
-from harness.analysis.validity import ValidityCheck, validity_checks
+from harness.analysis.validity import ValidityCheck, state_proofs, validity_checks
 from harness.records import Run
 
 
@@ -35,6 +35,7 @@ class Story:
     break_even: BreakEven | None
     capacity: tuple[CapacityCurve, ...]
     validity: tuple[ValidityCheck, ...]
+    proofs: tuple[ValidityCheck, ...]
     commands: tuple[str, ...]
 
 
@@ -48,7 +49,8 @@ def tell(run: Run, summary: Summary) -> Story:
         published=published_rows(summary.findings, run.meta),
         break_even=break_even(run, summary.findings),
         capacity=_capacity(run.meta),
-        validity=validity_checks(run.meta, summary.scoped_caveats),
+        validity=validity_checks(summary.scoped_caveats),
+        proofs=state_proofs(run.meta),
         commands=commands(run.meta, run.folder),
     )
 

@@ -1,8 +1,10 @@
 """A run in words and numbers: every finding, every caveat, the verdict. What summary.json holds."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from harness.analysis.arms import arm_findings
@@ -13,7 +15,7 @@ from harness.analysis.machine import machine_findings
 from harness.analysis.prediction import prediction_findings
 from harness.analysis.rates import Slo
 from harness.analysis.resample import RESAMPLES
-from harness.analysis.score import score_findings
+from harness.analysis.score import fixed_cost_findings, score_findings
 from harness.analysis.verdict import Verdict, judge
 from harness.records import Caveat, Run
 
@@ -48,6 +50,7 @@ def summarise(run: Run, resamples: int = RESAMPLES, slos: Sequence[Slo] = ()) ->
     caveats = (*find_caveats(run), *explained_caveats(run))
     bare = (
         *machine_findings(run),
+        *fixed_cost_findings(run),
         *arm_findings(run, resamples, slos),
         *explained_findings(run),
         *prediction_findings(run),
@@ -70,8 +73,16 @@ def to_json(summary: Summary) -> dict[str, Any]:
     """`summary` as the document of summary.json: only dicts, lists, strings, finite numbers and null."""
     return {
         "facts": dict(summary.facts),
-        "verdict": {"word": summary.verdict.word.value, "sentence": summary.verdict.sentence},
-        "caveats": [{**caveat_json(scoped.caveat), "by": dict(scoped.by)} for scoped in summary.scoped_caveats],
+        "verdict": {
+            "word": summary.verdict.word.value,
+            "sentence": summary.verdict.sentence,
+            "judged": summary.verdict.judged,
+            "arms": [{"arm": one.arm, "advice": one.advice, "text": one.text} for one in summary.verdict.arms],
+        },
+        "caveats": [
+            {**caveat_json(scoped.caveat), "by": dict(scoped.by), "evidence": list(scoped.caveat.evidence)}
+            for scoped in summary.scoped_caveats
+        ],
         "selftest": summary.selftest,
         "slos": {slo.metric: slo.limit_ms for slo in summary.slos},
         "findings": [finding_json(finding) for finding in summary.findings],
@@ -95,7 +106,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def caveat_json(caveat: Caveat) -> dict[str, str]:
-    """A caveat as JSON says it."""
+    """A caveat as JSON says it, without its evidence."""
     return {"kind": caveat.kind, "text": caveat.text, "remedy": caveat.remedy}
 
 
@@ -111,6 +122,16 @@ def _whole(estimate: Estimate) -> Estimate:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    named = {name: str(run.meta[name]) for name in ("experiment", "run_id", "status") if run.meta.get(name)}
-    versions: Mapping[str, Any] = run.meta.get("versions") or {}
-    return named | {str(name): str(version) for name, version in versions.items() if version is not None}
+    """The run's name and state, versions, and what the machine and the model are."""
+    meta = run.meta
+    named = {name: meta.get(name) for name in ("experiment", "run_id", "status")}
+    with contextlib.suppress(ValueError):
+        named["utc"] = (
+            f"{datetime.strptime(str(meta.get('utc')), '%Y%m%dT%H%M%SZ').replace(tzinfo=UTC):%Y-%m-%d %H:%M} UTC"
+        )
+    versions: Mapping[str, Any] = meta.get("versions") or {}
+    model = {"model": ((meta.get("spec") or {}).get("engine") or {}).get("model")}
+    machine = {name: value for name, value in (meta.get("machine") or {}).items() if value not in (None, [], {})}
+    return {
+        str(name): str(value) for name, value in (named | dict(versions) | model | machine).items() if value is not None
+    }

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.analysis.counters import gained
 from harness.analysis.measured import OPEN_LOOP_PASS, FloatArray, Group, measured_groups
 from harness.records import Run
 
@@ -15,14 +16,15 @@ RUNNING, WAITING = "running", "waiting"
 _GAUGES = {"vllm:num_requests_running": RUNNING, "vllm:num_requests_waiting": WAITING}
 _BYTES_OUT = "bytes_out"
 _MOST_POINTS = 1_000
+_MOST_WINDOWS, _SHORTEST_NS = 60, 2_000_000_000  # a sample alone shows how full a socket's buffer was
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """A sampled figure of one arm during one replay (its first repeat): `t_s` after the first request was due.
 
-    `of` is `requests` (named running or waiting) or `bandwidth` (bytes/s, named by instance). Of more than 1,000
-    samples the largest of each k neighbours is there.
+    `of` is `requests` (named running or waiting), as sampled; of more than 1,000 samples the largest of each k
+    neighbours is there. Or it is `bandwidth` (bytes/s, named by instance): means over windows, at their middle.
     """
 
     workload: str
@@ -48,17 +50,18 @@ def _of_group(group: Group, table: pd.DataFrame) -> Iterator[Timeline]:
     begin, end = requests["due_ns"].min(), requests["done_ns"].max()
     if not begin < end:
         return
-    own = table[(table["arm"] == group.arm) & (table["t_ns"] >= begin) & (table["t_ns"] <= end)]
+    of_arm = table[table["arm"] == group.arm]
+    own = of_arm[(of_arm["t_ns"] >= begin) & (of_arm["t_ns"] <= end)]
     for name, label in _GAUGES.items():
         gauge = own[(own["source"] == "vllm") & (own["name"] == name)].groupby("t_ns")["value"].sum()
         yield from _line(group, "requests", label, (gauge.index.to_numpy() - begin) / 1e9, gauge.to_numpy())
-    traffic = own[(own["source"] == "valkey") & (own["name"] == _BYTES_OUT)]
+    traffic = of_arm[(of_arm["source"] == "valkey") & (of_arm["name"] == _BYTES_OUT)]
+    edges = np.linspace(begin, end, 1 + max(1, min(_MOST_WINDOWS, int((end - begin) / _SHORTEST_NS))))
     for instance, counts in traffic.groupby("instance"):
-        ordered = counts.sort_values("t_ns")
-        gained, passed = np.diff(ordered["value"].to_numpy()), np.diff(ordered["t_ns"].to_numpy()) / 1e9
-        good = (passed > 0) & (gained >= 0)  # a counter that goes back belongs to an instance that began anew
-        t_s = (ordered["t_ns"].to_numpy()[1:] - begin) / 1e9
-        yield from _line(group, "bandwidth", str(instance), t_s[good], gained[good] / passed[good])
+        ordered = counts[np.isfinite(counts["value"])].sort_values("t_ns")
+        sent = gained(ordered["t_ns"].to_list(), ordered["value"].to_list(), [int(edge) for edge in edges]).per_window
+        middle_s = ((edges[1:] + edges[:-1]) / 2 - begin) / 1e9
+        yield from _line(group, "bandwidth", str(instance), middle_s, sent / (np.diff(edges) / 1e9))
 
 
 def _line(group: Group, of: str, name: str, t_s: FloatArray, values: FloatArray) -> Iterator[Timeline]:

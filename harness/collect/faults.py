@@ -39,9 +39,8 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """The fault in one sentence, with its first lines."""
-        lines = "; ".join(self.evidence)
-        return f"{self.meaning} ({self.count} {'line' if self.count == 1 else 'lines'}, the first: {lines})"
+        """The fault in one sentence."""
+        return f"{self.meaning} ({self.count:,} {'line' if self.count == 1 else 'lines'} of its log)"
 
 
 LOOKUP_TIMED_OUT = "lookup_timed_out"

@@ -134,7 +134,7 @@ async def _deaths_trip(session: ArmSession) -> AsyncIterator[None]:
         at_s = (session.place.clock.now_ns() - session.place.identity.t0_ns) / 1e9
         text = f"{stack.arm}: {process.command.name} ended {at_s:.1f} s into the run (status {status})"
         remedy = "the chunks it held are misses from then on, until it is back and they are stored again"
-        session.place.caveats.append(Caveat("valkey_lost", text, remedy))
+        session.place.caveats.append(Caveat("valkey_lost", text, remedy, stack.arm))
         session.place.progress.say(text)
 
     tasks = [asyncio.create_task(watch()), *(asyncio.create_task(note_loss(process)) for process in spared)]
@@ -160,4 +160,4 @@ def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
     """Say which servers did not answer a scrape."""
     for instance, count in sampler.gaps.items():
         text = f"{session.arm.name}: {count} samples of {instance} are missing: {sampler.reasons[instance]}"
-        session.place.caveats.append(Caveat("sampling_gaps", text))
+        session.place.caveats.append(Caveat("sampling_gaps", text, arm=session.arm.name))

@@ -68,7 +68,7 @@ def _loaded(arm: str, rows: Sequence[Row], events: Sequence[Row], log: ArmLog, n
     named = [event for event in events if event["request_id"] is not None]
     if named and not any(event["request_id"] in ours for event in named):
         text = f"{arm}: LMCache's log names {named[0]['request_id']} and others, and no request of this run"
-        note(Caveat("log_of_another_run", text, "is attach.lmcache_log the log of the server that was asked?"))
+        note(Caveat("log_of_another_run", text, "is attach.lmcache_log the log of the server that was asked?", arm))
         return [Loaded(Lookup.NO_LOG if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
     return look_up(rows, events, skew_ns=_skew_ns(arm, ours, named, log.is_remote, note))
 
@@ -86,14 +86,13 @@ def _skew_ns(arm: str, ours: Mapping[str, Row], named: Sequence[Row], is_remote:
         return 0
     if skew.contradictory:
         text = f"{arm}: LMCache's stamps fit no one difference between its clock and the client's: a clock was set"
-        note(
-            Caveat("clock_skew", text, "durations are unaffected; do not trust times of loads beside times of requests")
-        )
+        remedy = "durations are unaffected; do not trust times of loads beside times of requests"
+        note(Caveat("clock_skew", text, remedy, arm))
         return 0
     if abs(skew.ns) > _SKEW_WORTH_SAYING_NS:
         done = "not corrected: the log may be of another machine" if is_remote else "corrected in the join"
         text = f"{arm}: LMCache's log is {skew.ns / 1e6:+,.0f} ms off the client's clock, {done}"
-        note(Caveat("clock_skew", text, "set both clocks by the same source"))
+        note(Caveat("clock_skew", text, "set both clocks by the same source", arm))
     return 0 if is_remote else skew.ns
 
 

@@ -40,7 +40,8 @@ def reading_log(prepared: Prepared, session: ArmSession) -> Iterator[None]:
     finally:
         if follower is not None and follower.returncode is not None:
             text = f"{session.arm.name}: the command that prints LMCache's log ended early, with {follower.returncode}"
-            session.place.caveats.append(Caveat("lmcache_log", text, "loads may be missing: see the end of the log"))
+            remedy = "loads may be missing: see the end of the log"
+            session.place.caveats.append(Caveat("lmcache_log", text, remedy, session.arm.name))
         _keep(prepared, session, paths, followed, attached=attached)
 
 
@@ -55,14 +56,15 @@ def _keep(
         read = [_parse(prepared, session, path, lines[path], attached=attached) for path in paths]
     except (CollectError, OSError) as error:
         text = f"{name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
-        place.caveats.append(Caveat("lmcache_log", text, "the log is whole where it was written"))
+        place.caveats.append(Caveat("lmcache_log", text, "the log is whole where it was written", name))
         return
     for path, times in followed.shortened.items():
         text = f"{name}: {path.name} was cut short {times} times while it was followed: lines may be missing"
-        place.caveats.append(
-            Caveat("lmcache_log", text, "let it rotate by renaming, or not at all while a run goes on")
-        )
-    place.caveats.extend(Caveat(fault.name, f"{name}: {fault.text}", fault.remedy) for fault in _faults(read))
+        remedy = "let it rotate by renaming, or not at all while a run goes on"
+        place.caveats.append(Caveat("lmcache_log", text, remedy, name))
+    place.caveats.extend(
+        Caveat(fault.name, f"{name}: {fault.text}", fault.remedy, name, fault.evidence) for fault in _faults(read)
+    )
     events = sorted((event for one in read for event in one.events), key=lambda event: event.t_unix_ns)
     place.journal.extend(events)
     place.journal.flush()

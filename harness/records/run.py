@@ -10,11 +10,16 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """Why a number needs care: a short `kind`, what is so, and what to do about it."""
+    """Why a number needs care: a short `kind`, what is so, and what to do about it.
+
+    `arm` is the one whose numbers it concerns, all of them if empty. `evidence` are lines of a log, as they were.
+    """
 
     kind: str
     text: str
     remedy: str = ""
+    arm: str = ""
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

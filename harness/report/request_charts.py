@@ -1,12 +1,12 @@
 """Charts of single requests: each one's TTFT over time, and how TTFT is distributed."""
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
 from harness.analysis import Picture, Trail
-from harness.report.look import COLOURS, DASHES, Drawn, framed, log_ticks, nth
+from harness.report.look import COLOURS, DASHES, Drawn, framed, log_axis, nth
 
 _LOOKUPS = {
     "miss": ("#D55E00", "x"),
@@ -23,13 +23,13 @@ _HOVER = (
 
 def incident(picture: Picture) -> list[Drawn]:
     """A chart an arm, all with the same axes: a queue that grows is a line that climbs."""
-    every = [value for trail in picture.trails for value in trail.ttft_ms if value > 0]
-    low, high = (math.log10(min(every)) - 0.1, math.log10(max(every)) + 0.1) if every else (0, 1)
+    ttft = log_axis(value for trail in picture.trails for value in trail.ttft_ms)
     last = max((max(trail.due_s) for trail in picture.trails), default=1.0)
-    return [_incident(trail, [low, high], [-0.02 * last, 1.02 * last]) for trail in picture.trails]
+    due = {"range": [-0.02 * last, 1.02 * last]}
+    return [_incident(trail, picture.recompute_p50_ms, ttft, due) for trail in picture.trails]
 
 
-def _incident(trail: Trail, ttft_range: Sequence[float], due_range: Sequence[float]) -> Drawn:
+def _incident(trail: Trail, recompute_p50_ms: float | None, ttft: dict[str, Any], due: dict[str, Any]) -> Drawn:
     traces = []
     for lookup, (colour, symbol) in _LOOKUPS.items():
         at = [place for place, found in enumerate(trail.lookup) if found == lookup]
@@ -47,13 +47,14 @@ def _incident(trail: Trail, ttft_range: Sequence[float], due_range: Sequence[flo
                 }
             )
     figure = go.Figure()
-    figure.update_layout(log_ticks())
-    figure.update_yaxes(title="TTFT, ms (log)", range=ttft_range)
-    figure.update_xaxes(title="due, s after the first request", range=due_range)
+    figure.update_yaxes(title="TTFT, ms (log)", **ttft)
+    figure.update_xaxes(title="due, s after the first request", **due)
+    if recompute_p50_ms is not None and recompute_p50_ms > 0:
+        figure.add_hline(y=float(f"{recompute_p50_ms:.5g}"), line={"dash": "dash", "width": 1, "color": "#999999"})
     shown = len(trail.due_s)
     thinned = f" ({shown:,} of {trail.total:,})" if shown < trail.total else ""
     # plotly would look at each of the points before it writes them down: that takes longer than all the rest
-    return {"data": traces, "layout": framed(figure, f"{trail.arm}{thinned}").to_dict()["layout"]}
+    return {"data": traces, "layout": framed(figure, f"{trail.arm}{thinned}", height=300).to_dict()["layout"]}
 
 
 def _told(trail: Trail, place: int) -> list[int | str]:
@@ -81,7 +82,7 @@ def distribution(picture: Picture, arms: Sequence[str]) -> go.Figure:
             line={"color": nth(COLOURS, at), "dash": nth(DASHES, at), "shape": "hv"},
             hovertemplate="%{y:.1%} within %{x:.4g} ms",
         )
-    figure.update_layout(log_ticks("x"))
-    figure.update_xaxes(title="TTFT, ms (log)")
+    times = (value for trail in picture.trails for value in trail.sorted_ttft_ms)
+    figure.update_xaxes(title="TTFT, ms (log)", **log_axis(times))
     figure.update_yaxes(title="share of requests", tickformat=".0%", range=[0, 1.02])
     return framed(figure, f"{picture.workload}/{picture.pass_name}")

@@ -1,26 +1,24 @@
-"""The result table as text: one row an arm, workload and pass, the arms of one pass beside each other."""
+"""The tables of findings as text: a line an arm, workload and pass, the arms of one pass beside each other."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from harness.analysis import Finding, Summary
-from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.wording import digits
+from harness.report.cells import MISSING, Table, table_by_pass
 
 HEADERS = (
     "workload/pass",
     "arm",
     "p50 TTFT ms",
     "p99 TTFT ms",
-    "mean TTFT ms",
-    "prefix-cache hits, tokens",
-    "external hits, tokens",
-    "failures",
     "p50 / recompute",
     "p99 / recompute",
+    "mean TTFT ms",
+    "failures",
+    "prefix-cache hits, tokens",
+    "external hits, tokens",
 )
-TEXT_COLUMNS = 2
 # Header, finding, and whether it is a share; a column of which no arm has anything is left out.
 LATENCIES = (
     ("p50 TTFT from due, ms", "ttft_due_p50", False),
@@ -43,60 +41,57 @@ RATES = (
     ("backlog at the last arrival", "backlog_at_last_arrival", False),
     ("drain, s", "drain_s", False),
 )
+PARTS = (
+    ("queue, mean ms", "queue_mean", False),
+    ("wait for other loads", "load_wait_mean", False),
+    ("load", "load_mean", False),
+    ("recompute", "recompute_mean", False),
+    ("delivery", "delivery_mean", False),
+    ("unexplained", "unexplained_mean", False),
+)
 SLICE_HEADERS = ("workload/pass", "arm", "of", "requests", "p50 TTFT ms", "p99 TTFT ms")
 _OF_AN_ARM = {"arm", "workload", "pass"}
 RISING = " (rising)"
 Columns = Sequence[tuple[str, str, bool]]
 """Header, name of the finding, and whether it is a share."""
-_MISSING = "-"
 _RATIO_DIGITS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table: `cells` in the order of HEADERS; `opens` where another workload or pass begins."""
-
-    cells: tuple[str, ...]
-    opens: bool
-
-
-def table_rows(summary: Summary, intervals: bool) -> list[Row]:
+def arms_table(summary: Summary, intervals: bool) -> Table:
     """The table of `summary`; with `intervals` each latency has its 95 % interval in brackets. Missing is a dash."""
-    return [
-        Row((f"{workload}/{name}", arm, *_cells(by_name, intervals)), opens=position == 0)
-        for (workload, name), arms in _by_pass(summary).items()
-        for position, (arm, by_name) in enumerate(arms.items())
-    ]
+    lines = ((where, arm, *_cells(own, intervals)) for (where, arm), own in _by_arm(summary).items())
+    return table_by_pass(HEADERS, lines)
 
 
-def further_rows(summary: Summary, wanted: Columns) -> tuple[tuple[str, ...], list[Row]]:
-    """Headers and lines of a table of `wanted` (LATENCIES or RATES), an arm a line."""
-    by_pass = _by_pass(summary)
-    there = {finding.name for finding in summary.findings if finding.by.keys() == _OF_AN_ARM}
-    columns = [column for column in wanted if column[1] in there]
-    rows = [
-        Row((f"{workload}/{name}", arm, *_rates(by_name, columns)), opens=position == 0)
-        for (workload, name), arms in by_pass.items()
-        for position, (arm, by_name) in enumerate(arms.items())
-    ]
-    return ("workload/pass", "arm", *(header for header, _, _ in columns)), rows
+def further_table(summary: Summary, wanted: Columns) -> Table:
+    """A table of `wanted` (LATENCIES, RATES or PARTS), an arm a line; none of arms of which nothing is known."""
+    arms = _by_arm(summary)
+    columns = [column for column in wanted if any(column[1] in own for own in arms.values())]
+    lines = (
+        (where, arm, *_rates(own, columns))
+        for (where, arm), own in arms.items()
+        if any(column[1] in own for column in columns)
+    )
+    return table_by_pass(("workload/pass", "arm", *(header for header, _, _ in columns)), lines)
 
 
-def slice_rows(summary: Summary, key: str) -> list[Row]:
+def slice_table(summary: Summary, key: str) -> Table:
     """A line for each part of an arm's requests (`key`: lookup or prompt_tokens), in the order of SLICE_HEADERS."""
     parts: dict[tuple[str, str, str], dict[str, Finding]] = {}
     for finding in summary.findings:
         if finding.by.keys() == {*_OF_AN_ARM, key}:
             where = f"{finding.by['workload']}/{finding.by['pass']}"
             parts.setdefault((where, finding.by["arm"], finding.by[key]), {})[finding.name] = finding
-    rows, before = [], ("", "")
-    for (where, arm, label), by_name in parts.items():
-        p50, p99 = (_value(by_name.get(name), interval=True) for name in ("ttft_p50", "ttft_p99"))
-        rising = RISING if _rising(by_name) else ""
-        cells = (where, arm, label, _count(by_name.get("requests")), p50 + rising, p99)
-        rows.append(Row(cells, opens=(where, arm) != before))
-        before = (where, arm)
-    return rows
+    lines = (
+        (
+            *place,
+            _count(own.get("requests")),
+            _value(own.get("ttft_p50"), interval=True, mark=RISING if _rising(own) else ""),
+            _value(own.get("ttft_p99"), interval=True),
+        )
+        for place, own in parts.items()
+    )
+    return table_by_pass(SLICE_HEADERS, lines, text_columns=3)
 
 
 def machine_rows(summary: Summary) -> list[tuple[str, str, str, str]]:
@@ -108,14 +103,14 @@ def machine_rows(summary: Summary) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _by_pass(summary: Summary) -> dict[tuple[str, str], dict[str, dict[str, Finding]]]:
-    """The findings of whole passes, by workload and pass (replays first, as in pictures), then by arm, then by name."""
-    found: dict[tuple[str, str], dict[str, dict[str, Finding]]] = {}
+def _by_arm(summary: Summary) -> dict[tuple[str, str], dict[str, Finding]]:
+    """The findings of whole passes, by workload/pass and arm, then by name."""
+    found: dict[tuple[str, str], dict[str, Finding]] = {}
     for finding in summary.findings:
         if finding.by.keys() == _OF_AN_ARM:
-            arms = found.setdefault((finding.by["workload"], finding.by["pass"]), {})
-            arms.setdefault(finding.by["arm"], {})[finding.name] = finding
-    return dict(sorted(found.items(), key=lambda item: item[0][1] != OPEN_LOOP_PASS))
+            place = (f"{finding.by['workload']}/{finding.by['pass']}", finding.by["arm"])
+            found.setdefault(place, {})[finding.name] = finding
+    return found
 
 
 def _rates(by_name: Mapping[str, Finding], columns: Columns) -> Iterator[str]:
@@ -123,7 +118,7 @@ def _rates(by_name: Mapping[str, Finding], columns: Columns) -> Iterator[str]:
     for _, name, is_share in columns:
         finding = by_name.get(name)
         if is_share:
-            yield _MISSING if finding is None else f"{finding.estimate.value:.1%}"
+            yield MISSING if finding is None else f"{finding.estimate.value:.1%}"
         else:
             text = _value(finding, interval=False)
             yield text + RISING if rising and finding is not None and name.endswith("_p50") else text
@@ -134,24 +129,23 @@ def _rising(by_name: Mapping[str, Finding]) -> bool:
 
 
 def _cells(by_name: Mapping[str, Finding], intervals: bool) -> tuple[str, ...]:
-    p50 = _value(by_name.get("ttft_p50"), intervals)
     return (
-        p50 + RISING if _rising(by_name) else p50,
+        _value(by_name.get("ttft_p50"), intervals, mark=RISING if _rising(by_name) else ""),
         _value(by_name.get("ttft_p99"), intervals),
-        _value(by_name.get("ttft_mean"), intervals),
-        _count(by_name.get("prefix_cache_hits")),
-        _count(by_name.get("external_prefix_cache_hits")),
-        f"{_count(by_name.get('failures'))} of {_count(by_name.get('requests'))}",
         _value(by_name.get("ttft_p50_ratio"), intervals, _RATIO_DIGITS),
         _value(by_name.get("ttft_p99_ratio"), intervals, _RATIO_DIGITS),
+        _value(by_name.get("ttft_mean"), intervals),
+        f"{_count(by_name.get('failures'))} of {_count(by_name.get('requests'))}",
+        _count(by_name.get("prefix_cache_hits")),
+        _count(by_name.get("external_prefix_cache_hits")),
     )
 
 
-def _value(finding: Finding | None, interval: bool, significant: int = 3) -> str:
+def _value(finding: Finding | None, interval: bool, significant: int = 3, mark: str = "") -> str:
     if finding is None or not math.isfinite(finding.estimate.value):
-        return _MISSING
+        return MISSING
     estimate = finding.estimate
-    text = digits(estimate.value, significant)
+    text = digits(estimate.value, significant) + mark
     if not interval or estimate.low is None or estimate.high is None:
         return text
     return f"{text} [{digits(estimate.low, significant)}, {digits(estimate.high, significant)}]"
@@ -162,4 +156,4 @@ def _plain(value: float) -> str:
 
 
 def _count(finding: Finding | None) -> str:
-    return _MISSING if finding is None else f"{finding.estimate.value:,.0f}"
+    return MISSING if finding is None else f"{finding.estimate.value:,.0f}"

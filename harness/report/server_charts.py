@@ -1,16 +1,18 @@
 """Charts of the servers and of the model: queues, bandwidth, sources of tokens, parts of TTFT, break-even, capacity."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import plotly.graph_objects as go
 
 from harness.analysis import Finding
 from harness.analysis.break_even import BreakEven
+from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.sources import TokenSources
 from harness.analysis.story import CapacityCurve
 from harness.analysis.timelines import Timeline
-from harness.report.look import COLOURS, DASHES, SYMBOLS, framed, log_ticks, nth
+from harness.analysis.wording import digits
+from harness.report.look import COLOURS, DASHES, SYMBOLS, framed, log_axis, nth
 
 _SOURCES = {
     "local_compute": ("computed", "#D55E00", ""),
@@ -93,60 +95,88 @@ def token_bars(sources: Sequence[TokenSources], workload: str) -> go.Figure:
     return _legend_on_top(framed(figure, workload, height=380))
 
 
-def part_bars(findings: Sequence[Finding]) -> go.Figure | None:
-    """Mean of each part of TTFT, a bar an arm and pass; None where nobody could tell."""
-    told = [finding for finding in findings if finding.name in _PARTS]
-    if not told:
-        return None
-    cells = list(dict.fromkeys((f.by["workload"], f.by["pass"], f.by["arm"]) for f in told))
-    values = {(f.name, f.by["workload"], f.by["pass"], f.by["arm"]): f.estimate for f in told}
+def part_bars(findings: Sequence[Finding]) -> list[go.Figure]:
+    """A chart a pass, replays first: parts of the mean TTFT as shares of it, a bar an arm, the mean above each bar."""
+    passes: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for finding in findings:
+        if finding.name in _PARTS:
+            arms = passes.setdefault((finding.by["workload"], finding.by["pass"]), {})
+            arms.setdefault(finding.by["arm"], {})[finding.name] = finding.estimate.value
+    ordered = sorted(passes, key=lambda one: one[1] != OPEN_LOOP_PASS)
+    return [_part_bars(f"{workload}/{name}", passes[workload, name]) for workload, name in ordered]
+
+
+def _part_bars(title: str, arms: Mapping[str, Mapping[str, float]]) -> go.Figure:
+    totals = {arm: sum(parts.values()) for arm, parts in arms.items()}
+    bars = [arm for arm, total in totals.items() if total > 0]
     figure = go.Figure()
     for name, (label, colour, pattern) in _PARTS.items():
-        own = [values.get((name, *cell)) for cell in cells]
-        if any(own):
+        if any(name in arms[arm] for arm in bars):
             figure.add_bar(
-                x=[[f"{workload}/{part}" for workload, part, _ in cells], [arm for _, _, arm in cells]],
-                y=[None if one is None else float(f"{one.value:.5g}") for one in own],
-                customdata=[0 if one is None else one.n for one in own],
+                x=bars,
+                y=[round(arms[arm].get(name, 0.0) / totals[arm], 4) for arm in bars],
+                customdata=[float(f"{arms[arm].get(name, 0.0):.5g}") for arm in bars],
                 name=label,
                 marker={"color": colour, "pattern": {**_PATTERN, "shape": pattern}},
-                hovertemplate="%{y:.4g} ms, mean of %{customdata} requests",
+                hovertemplate="%{customdata:,} ms, %{y:.1%} of the mean",
             )
+    tops, bottoms = ([_stacked(arms[arm].values(), totals[arm], sign) for arm in bars] for sign in (1, -1))
+    figure.add_scatter(
+        x=bars,
+        y=tops,
+        text=[digits(totals[arm]) for arm in bars],
+        mode="text",
+        textposition="top center",
+        textfont={"size": 10},
+        showlegend=False,
+        hoverinfo="skip",
+    )
     figure.update_layout(barmode="relative")
-    figure.update_yaxes(title="mean, ms")
-    return _legend_on_top(framed(figure, "Parts of TTFT", height=400))
+    reach = [min([-0.02, *bottoms]), max([1.0, *tops]) + 0.12]
+    figure.update_yaxes(title="share of the mean TTFT (ms above)", tickformat=".0%", range=reach)
+    return _legend_on_top(framed(figure, title, height=400))
+
+
+def _stacked(parts: Iterable[float], total: float, sign: int) -> float:
+    """How far the parts of one sign reach, as a share of the total."""
+    return sum(part for part in parts if part * sign > 0) / total
 
 
 def cost(model: BreakEven) -> go.Figure:
-    """Right of B* a hit can win, above the line it does; each arm stands at its bandwidth and its median hit."""
+    """Right of B* a hit can win, above its arm's line it does; each arm stands at its bandwidth and its median hit."""
     figure = go.Figure()
-    if model.line:
+    lines = [length for point in model.points for _, length in point.line]
+    lengths = [point.hit_tokens for point in model.points]
+    for at, point in enumerate(model.points):
+        colour = nth(COLOURS, at)
         figure.add_scatter(
-            x=[float(f"{x / _MB:.5g}") for x, _ in model.line],
-            y=[float(f"{y:.5g}") for _, y in model.line],
-            name="break-even length",
+            x=[float(f"{x / _MB:.5g}") for x, _ in point.line],
+            y=[float(f"{y:.5g}") for _, y in point.line],
+            legendgroup=point.arm,
+            showlegend=False,
             mode="lines",
-            line={"color": COLOURS[0]},
+            line={"color": colour, "dash": nth(DASHES, at)},
             hovertemplate="%{x:.4g} MB/s: %{y:.4g} tokens",
         )
-    for at, point in enumerate(model.points):
         figure.add_scatter(
             x=[float(f"{point.bandwidth_bytes_per_s / _MB:.5g}")],
             y=[point.hit_tokens],
             name=point.arm,
+            legendgroup=point.arm,
             mode="markers",
-            marker={"color": nth(COLOURS, at + 1), "symbol": nth(SYMBOLS, at + 1), "size": 13},
+            # arms may stand at one place: a larger mark below, a smaller one above
+            marker={"color": colour, "symbol": nth(SYMBOLS, at), "size": 18 - 3 * (at % 4)},
             hovertemplate="%{x:.4g} MB/s, median hit %{y:,} tokens",
         )
     star = float(f"{model.bstar_bytes_per_s / _MB:.4g}")
     figure.add_vline(x=star, line={"dash": "dash", "width": 1.5, "color": "#999999"})
     figure.add_annotation(
-        x=math.log10(star), y=1.0, yref="paper", text=f"B* {star:g} MB/s", showarrow=False, xanchor="left"
+        x=math.log10(star), y=0.0, yref="paper", text=f"B* {star:g} MB/s ", showarrow=False, xanchor="right"
     )
-    figure.update_layout({**log_ticks("x"), **log_ticks("y")})
-    figure.update_xaxes(title="bandwidth of all links together, MB/s (log)")
-    figure.update_yaxes(title="tokens of a hit (log)")
-    return framed(figure, "Break-even of a hit")
+    speeds = (one / _MB for one in (model.bstar_bytes_per_s, *(point.bandwidth_bytes_per_s for point in model.points)))
+    figure.update_xaxes(title="bandwidth of all links together, MB/s (log)", **log_axis((*speeds, 10 * star)))
+    figure.update_yaxes(title="tokens of a hit (log)", **log_axis([*lengths, *lines, 3 * max(lengths)]))
+    return framed(figure, "Break-even of a hit", height=400)
 
 
 def capacity(curves: Sequence[CapacityCurve]) -> go.Figure:
@@ -161,12 +191,11 @@ def capacity(curves: Sequence[CapacityCurve]) -> go.Figure:
             line={"color": nth(COLOURS, at), "dash": nth(DASHES, at)},
             hovertemplate="%{y:.1%} at %{x:,.0f} tokens",
         )
-    figure.update_layout(log_ticks("x"))
-    figure.update_xaxes(title="capacity, tokens (log)")
+    figure.update_xaxes(title="capacity, tokens (log)", **log_axis(x for curve in curves for x, _ in curve.points))
     figure.update_yaxes(title="hit rate", tickformat=".0%", rangemode="tozero")
     return framed(figure, "Hit rate against capacity")
 
 
 def _legend_on_top(figure: go.Figure) -> go.Figure:
     """On a phone the names of the bars stand upright and need the room below."""
-    return figure.update_layout(legend={"y": 1.0, "yanchor": "bottom"}, margin={"t": 62}, title={"y": 0.97})
+    return figure.update_layout(legend={"y": 1.0, "yanchor": "bottom"}, margin={"t": 84}, title={"y": 0.98})

@@ -1,52 +1,42 @@
 """Tables of what a story holds, as text."""
 
-from dataclasses import dataclass
-
 from harness.analysis import Finding, Story, Summary
 from harness.analysis.wording import digits
-from harness.report.rows import Row
-
-_MISSING = "-"
+from harness.report.cells import MISSING, Row, Table, table_by_pass
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Headers, lines, and how many columns from the left are text."""
-
-    headers: tuple[str, ...]
-    rows: tuple[Row, ...]
-    text_columns: int
+def sources_table(story: Story) -> Table:
+    """Where the prompt tokens of each pass came from, by the engine's counters."""
+    headers = ("workload/pass", "arm", "prompt tokens computed", "local hit", "external hit")
+    lines = (
+        (f"{one.workload}/{one.pass_name}", one.arm, *(f"{tokens:,}" for tokens in one.tokens.values()))
+        for one in story.sources
+    )
+    return table_by_pass(headers, lines)
 
 
 def published_table(story: Story) -> Table:
     """Ten documents: p50 TTFT as published and ours, pass by pass."""
-    headers = ("workload/pass", "published: alone, ms", "with LMCache, ms", "ours: alone, ms", "with LMCache, ms")
+    headers = ("pass", "published: alone, ms", "with LMCache, ms", "ours: alone, ms", "with LMCache, ms")
     rows = []
     for one in story.published:
         values = (one.published_alone_ms, one.published_host_ms, one.ours_alone_ms, one.ours_host_ms)
-        cells = (_MISSING if value is None else digits(value) for value in values)
-        rows.append(Row((f"{one.workload}/{one.pass_name}", *cells), opens=False))
+        cells = (MISSING if value is None else digits(value) for value in values)
+        rows.append(Row((f"{one.workload}/{one.pass_name}", *cells)))
     return Table(headers, tuple(rows), 1)
 
 
 def prediction_table(story: Story) -> Table:
-    """Cached tokens as predicted and as counted, by workload and pass, then arm."""
-    headers = ("workload/pass", "arm", "requests", "predicted cached tokens", "measured", "requests predicted exactly")
-    rows = [
-        Row(
-            (
-                f"{one.workload}/{one.pass_name}",
-                one.arm,
-                f"{one.requests:,}",
-                f"{one.predicted_tokens:,}",
-                f"{one.measured_tokens:,}",
-                f"{one.exact:,}",
-            ),
-            opens=False,
+    """Cached tokens as an infinite cache would have them and as counted, by workload and pass, then arm."""
+    headers = ("workload/pass", "arm", "requests", "cached in an infinite cache", "measured", "requests as there")
+    lines = (
+        (
+            *(f"{one.workload}/{one.pass_name}", one.arm, f"{one.requests:,}"),
+            *(f"{count:,}" for count in (one.predicted_tokens, one.measured_tokens, one.exact)),
         )
-        for one in sorted(story.predictions, key=lambda one: (one.workload, one.pass_name))
-    ]
-    return Table(headers, tuple(rows), 2)
+        for one in story.predictions
+    )
+    return table_by_pass(headers, lines)
 
 
 def simulated_table(summary: Summary) -> Table:
@@ -65,12 +55,14 @@ def simulated_table(summary: Summary) -> Table:
             cells.setdefault((f"{finding.by['workload']}/{finding.by['pass']}", finding.by["arm"]), {})[
                 finding.name
             ] = finding
-    rows = [Row((*where, *(_plain(found.get(name)) for name in names)), opens=False) for where, found in cells.items()]
-    return Table(headers, tuple(sorted(rows, key=lambda row: row.cells[:1])), 2)
+    lines = ((*where, *(_plain(found.get(name)) for name in names)) for where, found in cells.items())
+    return table_by_pass(headers, lines)
 
 
 def _plain(finding: Finding | None) -> str:
     if finding is None:
-        return _MISSING
+        return MISSING
     value = finding.estimate.value
-    return f"{value:,.0f} of {finding.estimate.n:,}" if finding.unit == "requests" else digits(value)
+    if finding.unit == "requests":
+        return f"{value:,.0f} of {finding.estimate.n:,}"
+    return f"{value:,.0f}" if finding.unit == "tokens" else digits(value)

@@ -9,19 +9,19 @@ from rich.text import Text
 
 from harness.analysis import Summary
 from harness.report.client_error import selftest_brief
-from harness.report.rows import RISING, table_rows
+from harness.report.rows import RISING, arms_table
 
 # The columns of rows.HEADERS after the first, narrow enough for 80 characters; workload/pass is a line of its own.
 _NARROW = (
     "arm",
     "p50\nms",
     "p99\nms",
-    "mean\nms",
-    "prefix\nhits",
-    "external\nhits",
-    "failed",
     "p50\nratio",
     "p99\nratio",
+    "mean\nms",
+    "failed",
+    "prefix\nhits",
+    "external\nhits",
 )
 
 
@@ -30,6 +30,8 @@ def render_terminal(summary: Summary, folder: Path, console: Console) -> None:
     console.print(_table(summary))
     console.print(Text(f"verdict: {summary.verdict.word.value}", style="bold"))
     console.print(Text(summary.verdict.sentence))
+    for one in summary.verdict.arms:
+        console.print(Text(f"  {one.arm}, {one.advice}: {one.text}"))
     for caveat in summary.caveats:
         remedy = f"\n  to do: {caveat.remedy}" if caveat.remedy else ""
         console.print(Text(f"caveat ({caveat.kind}): {caveat.text}{remedy}", style="yellow"))
@@ -43,7 +45,7 @@ def _table(summary: Summary) -> Table:
     for header in _NARROW:
         names = header == "arm"
         table.add_column(header, justify="left" if names else "right", overflow="fold", no_wrap=names)
-    for row in table_rows(summary, intervals=False):
+    for row in arms_table(summary, intervals=False).rows:
         where, *cells = row.cells
         if row.opens:
             table.add_section()

@@ -58,7 +58,7 @@ def recover(folder: Path) -> dict[str, int]:
     if (folder / JOURNAL).is_dir():
         counts = consolidate(folder)
     else:
-        counts = {table: read_parquet(folder, table).num_rows for table in TABLES.values()}
+        counts = {table: read_parquet(folder / f"{table}.parquet", table).num_rows for table in TABLES.values()}
     shutil.rmtree(folder / _SPENT, ignore_errors=True)
     RunFolder(folder).update({}, Status.PARTIAL)
     return counts

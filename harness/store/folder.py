@@ -69,7 +69,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise RunFolderError("there is no such run folder", where=str(folder), remedy=remedy)
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError as error:
         raise RunFolderError("not a run folder: run.json is missing", where=str(folder), remedy=remedy) from error
     except (OSError, ValueError) as error:
@@ -77,6 +77,10 @@ def read_meta(folder: Path) -> dict[str, Any]:
     if not isinstance(meta, dict):
         raise RunFolderError("run.json is not a mapping", where=str(path), remedy=_RESTORE)
     return meta
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"it holds {constant}, which is no number")
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import RunFolderError
@@ -18,18 +19,44 @@ def write_parquet(folder: Path, table: str, rows: pa.Table) -> None:
     write_atomically(folder / f"{table}.parquet", lambda file: pq.write_table(rows, file, compression="zstd"))
 
 
-def read_parquet(folder: Path, table: str) -> pa.Table:
-    """<table>.parquet of `folder`, as this format has it. Raises RunFolderError if it is missing, broken or unknown."""
-    path = folder / f"{table}.parquet"
+def read_parquet(path: Path, table: str, remedy: str = _RESTORE) -> pa.Table:
+    """The `table` in the file at `path`, with the columns and types of this format; what is not finite is null.
+
+    Raises RunFolderError if the file is missing, broken, of another format version, or lacks a column.
+    """
     try:
         rows = pq.read_table(path)
     except FileNotFoundError as error:
-        raise RunFolderError(f"{path.name} is missing", where=str(folder), remedy=_RESTORE) from error
+        raise RunFolderError(f"{path.name} is missing", where=str(path.parent), remedy=remedy) from error
     except (OSError, pa.ArrowInvalid) as error:
-        raise RunFolderError(f"cannot read {path.name}: {error}", where=str(path), remedy=_RESTORE) from error
+        raise RunFolderError(f"cannot read {path.name}: {_brief(error)}", where=str(path), remedy=remedy) from error
     check_version(rows.schema, path)
     rows = upgraded(rows, table)
-    absent = [name for name in SCHEMAS[table].names if name not in rows.column_names]
-    if absent:
-        raise RunFolderError(f"{path.name} has no column {absent[0]!r}", where=str(path), remedy=_RESTORE)
-    return rows
+    columns = []
+    for field in SCHEMAS[table]:
+        if field.name not in rows.column_names:
+            raise RunFolderError(f"{path.name} has no column {field.name!r}", where=str(path), remedy=remedy)
+        try:
+            columns.append(_finite(rows[field.name].cast(field.type)))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            what = f"column {field.name!r} of {path.name} holds no {field.type}: {_brief(error)}"
+            raise RunFolderError(what, where=str(path), remedy=remedy) from error
+    return pa.table(columns, schema=SCHEMAS[table].with_metadata(rows.schema.metadata))
+
+
+def _finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of numbers, or of lists of numbers, with null for what is not finite."""
+    if pa.types.is_floating(column.type):
+        return pc.if_else(pc.is_finite(column), column, None)
+    if pa.types.is_list(column.type) and pa.types.is_floating(column.type.value_type):
+        return pa.chunked_array([_finite_lists(chunk) for chunk in column.chunks], column.type)
+    return column
+
+
+def _finite_lists(lists: pa.ListArray) -> pa.ListArray:
+    values = pc.if_else(pc.is_finite(lists.values), lists.values, None)
+    return pa.ListArray.from_arrays(lists.offsets, values, mask=lists.is_null())
+
+
+def _brief(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

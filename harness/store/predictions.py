@@ -6,11 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import RunFolderError
 from harness.records import RequestRecord
 from harness.store.folder import write_atomically
+from harness.store.parquet import read_parquet
 from harness.store.rows import batch, schema
-from harness.store.versions import check_version
 
 _FOLDER = "predictions"
 
@@ -27,14 +26,6 @@ def read_predictions(folder: Path) -> pa.Table:
     """Every arm's predictions, one row a request, if any were made. Raises RunFolderError for a broken file."""
     tables = [schema("requests").empty_table()]
     for path in sorted((folder / _FOLDER).glob("*.parquet")):
-        try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise RunFolderError(
-                f"cannot read the predictions: {error}",
-                where=str(path),
-                remedy="remove the file: nothing is measured in it",
-            ) from error
-        check_version(table.schema, path)
-        tables.append(table.select(schema("requests").names).cast(schema("requests")))
+        table = read_parquet(path, "requests", remedy="remove the file: nothing is measured in it")
+        tables.append(table.replace_schema_metadata(tables[0].schema.metadata))
     return pa.concat_tables(tables)

@@ -134,9 +134,11 @@ def test_few_requests() -> None:
     assert "few_requests" not in kinds(fake_run([FakePass("recompute", [None] * 5)]))
 
 
-@pytest.mark.parametrize(("status", "expected"), [("complete", set()), ("running", set()), ("partial", {"status"})])
+@pytest.mark.parametrize(
+    ("status", "expected"), [("complete", set()), ("running", {"status"}), ("partial", {"status"})]
+)
 def test_status(status: str, expected: set[str]) -> None:
-    """A run that was cut short says so."""
+    """A run that was cut short, or never came to its end, says so."""
     assert kinds(fake_run([FakePass("recompute", STEADY)], status=status)) == expected
 
 
@@ -145,3 +147,13 @@ def test_known_caveats_travel() -> None:
     known = {"kind": "probe", "text": "R varied by 12 %", "remedy": "close other programs"}
     first = find_caveats(fake_run([FakePass("recompute", STEADY)], caveats=[known]))[0]
     assert (first.caveat.kind, first.caveat.text, first.caveat.remedy) == tuple(known.values())
+    assert first.concerns({"arm": "recompute"})
+
+
+def test_a_known_caveat_of_one_arm_concerns_no_other() -> None:
+    """A caveat that names its arm travels with that arm's numbers alone, its evidence with it."""
+    fault = {"kind": "double_free", "text": "host: freed twice", "arm": "host", "evidence": ["log:1: Double free"]}
+    first = find_caveats(fake_run([FakePass("recompute", STEADY)], caveats=[fault]))[0]
+    assert first.caveat.evidence == ("log:1: Double free",)
+    assert first.concerns({"arm": "host", "pass": "replay"})
+    assert not first.concerns({"arm": "recompute", "pass": "replay"})

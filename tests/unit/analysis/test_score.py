@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from harness.analysis import summarise, to_json
+from harness.analysis.break_even import break_even
 from harness.analysis.finding import Finding
-from harness.analysis.score import score_findings
+from harness.analysis.score import fixed_cost_findings, score_findings
 from harness.records import SCHEMAS, Run
-from harness.report.score import score_rows, winner_rows
+from harness.report.score import score_table, winner_table
 from tests.fakes.runs import FakePass, fake_run
 
 RATE, SIZE, LINK = 1000.0, 1000, 400_000.0  # recomputing 100 tokens takes 100 ms, loading 96 of them 240 ms
@@ -73,7 +74,7 @@ def test_without_a_steady_state_no_quantile_is_predicted() -> None:
     assert math.isinf(value(found, "predicted_p99_ratio", workload="trace"))
     assert not [one for one in found if one.name == "predicted_over_measured_p99" and one.by["kind"] == "hit"]
     summary = summarise(run(plans={"trace/0": {"rate_per_s": 5.0}}), 50)
-    (row,) = [row for row in winner_rows(summary) if row[1] == "trace/replay"]
+    (row,) = [row.cells for row in winner_table(summary).of("trace/replay").rows]
     assert (row[2], row[4]) == ("without end", "yes")
     assert '"value": Infinity' not in json.dumps(to_json(summary))
 
@@ -94,18 +95,41 @@ def test_a_wrong_prediction_is_told_as_one() -> None:
 
 
 def test_a_run_that_probed_nothing_has_no_score() -> None:
-    """No R, no prediction."""
+    """No R, no prediction, and no T0."""
     assert score_findings(run(probe=None), 50) == ()
+    assert list(fixed_cost_findings(run(probe=None))) == []
+
+
+def test_t0_of_an_arm_is_what_its_warm_hits_took_beyond_the_transfer() -> None:
+    """By arm with LMCache, in seconds."""
+    (found,) = fixed_cost_findings(run())
+    assert (found.name, found.by, found.unit) == ("hit_fixed_s", {"arm": "valkey-1"}, "s")
+    assert found.estimate.value == pytest.approx(FIXED_MS / 1e3)
+
+
+def test_break_even_of_each_arm() -> None:
+    """Each arm stands at its bandwidth and its median hit; its line, of its own T0, is n* = R T0 / (1 - B*/B)."""
+    summary = summarise(run(), 50)
+    picture = break_even(run(), summary.findings)
+    assert picture is not None
+    assert picture.bstar_bytes_per_s == RATE * SIZE
+    (point,) = picture.points
+    assert (point.arm, point.bandwidth_bytes_per_s, point.hit_tokens) == ("valkey-1", LINK, CACHED)
+    assert point.line
+    for bandwidth, tokens in point.line:
+        assert bandwidth > picture.bstar_bytes_per_s
+        assert tokens == pytest.approx(RATE * FIXED_MS / 1e3 / (1 - RATE * SIZE / bandwidth))
+    assert break_even(run(probe=None), ()) is None
 
 
 def test_the_report_has_a_row_each_and_says_who_wins() -> None:
     """Two kinds in two workloads; by both prediction and measurement recompute wins."""
     summary = summarise(run(), 50)
-    rows = score_rows(summary)
-    assert [(row[0], row[2]) for row in rows if row[1] == "docs/again"] == [
+    rows = [row.cells for row in score_table(summary).of("docs/again").rows]
+    assert [(row[1], row[2]) for row in rows] == [
         ("recompute", "recompute of 100 tokens"),
         ("valkey-1", "hit of 96 tokens"),
     ]
-    (docs,) = [row for row in winner_rows(summary) if row[1] == "docs/again"]
-    assert docs[0] == "valkey-1"
+    (docs,) = [row.cells for row in winner_table(summary).of("docs/again").rows]
+    assert docs[1] == "valkey-1"
     assert docs[4] == "yes"

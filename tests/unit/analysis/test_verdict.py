@@ -54,13 +54,52 @@ def test_words(one: float, four: float, word: str) -> None:
 
 
 def test_the_incident_in_one_sentence() -> None:
-    """The sentence has the arm, its bandwidth, B/B*, the ratio, both times, that it climbs, and what to do."""
+    """The sentence says what to do, the arm that shows it, what one instance does instead, and where that was seen."""
     sentence = verdict({"valkey-1": climbing(8), "valkey-4": times(0.5)}).sentence
-    one, four = sentence.split("; valkey-4 ")
-    assert "valkey-1 (one Valkey at 12.8 MB/s, 0.34 B*) makes p99 TTFT" in one
-    assert "it is still rising when the trace ends: do not turn it on" in one
-    assert four.startswith("(four Valkeys at 40.0 MB/s each, 4.2 B* together) cuts p99 TTFT to 0.50 times recompute's")
-    assert four.endswith(": turn it on.")
+    begin, _, instead = sentence.partition(", while ")
+    assert begin.startswith(
+        "Turn it on with several instances, not with one: valkey-4 (four Valkeys) cuts p99 TTFT to 0.50"
+    )
+    assert instead.startswith("valkey-1 (one Valkey) makes p99 TTFT ")
+    assert instead.endswith("), in trace/replay on this machine.")
+
+
+def test_the_incident_arm_by_arm() -> None:
+    """Each arm has a line: its bandwidth, B/B*, the ratio with its interval, both times, that it climbs, what to do."""
+    one, four, host = verdict({"valkey-1": climbing(8), "valkey-4": times(0.5), "host": times(0.2)}).arms
+    assert (one.arm, one.advice) == ("valkey-1", "do not turn it on")
+    assert one.text.startswith("one Valkey at 12.8 MB/s, 0.34 B*: makes p99 TTFT ")
+    assert one.text.endswith(" and is still rising when the trace ends")
+    assert (four.arm, four.advice) == ("valkey-4", "turn it on")
+    assert four.text.startswith(
+        "four Valkeys at 40.0 MB/s each, 4.2 B* together: cuts p99 TTFT to 0.50 times recompute's"
+    )
+    assert "; 95 % interval 0.50 to 0.50; p50 0.50 times)" in four.text
+    assert (host.arm, host.advice) == ("host", "for comparison")
+    assert "host memory without Valkey: cuts p99 TTFT to 0.20 times" in host.text
+
+
+def test_an_arm_with_faults_is_not_the_one_that_is_named() -> None:
+    """Of two arms that are better the lead names the one whose log tells of no fault; the other's line tells."""
+    fault = {"kind": "double_free", "text": "freed twice", "arm": "valkey-8", "evidence": ["log:1: Double free"]}
+    judged = verdict({"valkey-4": times(0.5), "valkey-8": times(0.4)}, caveats=[fault])
+    assert "valkey-4 (four Valkeys) cuts" in judged.sentence
+    assert judged.arms[1].text.endswith("; LMCache's log tells of faults: double_free")
+
+
+@pytest.mark.parametrize(("one", "limit"), [(8.0, ", not with one"), (1.0, "")])
+def test_not_with_one_only_where_that_is_shown(one: float, limit: str) -> None:
+    """One instance is advised against only if it is shown to be worse."""
+    shuffled = [float(ms) for ms in np.random.default_rng(8).permutation(RECOMPUTE)]
+    sentence = verdict({"valkey-1": times(one, shuffled), "valkey-4": times(0.5)}).sentence
+    assert sentence.startswith(f"Turn it on with several instances{limit}: valkey-4")
+
+
+def test_off_names_the_nearest() -> None:
+    """If every arm loses, the one that loses least is named, so that nobody hopes for another."""
+    sentence = verdict({"valkey-1": times(8), "valkey-4": times(2)}).sentence
+    assert sentence.startswith("Do not turn it on: valkey-4 (four Valkeys) makes p99 TTFT 2.0 times recompute's")
+    assert "no other arm with Valkey does better" in sentence
 
 
 def test_every_number_is_a_finding() -> None:
@@ -131,9 +170,9 @@ def test_missing_rows_decide_nothing() -> None:
     ("passes", "says"),
     [
         ([], "No measured pass"),
-        ([FakePass("recompute", RECOMPUTE)], "no arm has a remote tier"),
-        ([FakePass("valkey-1", RECOMPUTE)], "no arm that recomputes"),
-        ([FakePass("recompute", [None] * 9), FakePass("valkey-1", RECOMPUTE)], "no arm that recomputes"),
+        ([FakePass("recompute", RECOMPUTE)], "No arm has a remote tier"),
+        ([FakePass("valkey-1", RECOMPUTE)], "No arm that recomputes"),
+        ([FakePass("recompute", [None] * 9), FakePass("valkey-1", RECOMPUTE)], "No arm that recomputes"),
         ([FakePass("recompute", RECOMPUTE), FakePass("valkey-1", [None] * 9)], "has no TTFT that was measured"),
         ([FakePass("recompute", [5.0]), FakePass("valkey-1", [5.0])], "no interval"),
     ],
@@ -153,10 +192,11 @@ def test_without_a_trace_the_last_pass_is_judged() -> None:
         for name in ("first", "again")
     ]
     replay = [FakePass("recompute", RECOMPUTE), FakePass("valkey-1", times(9), counters=HITS)]
-    assert "in ten-docs/again," in summarise(fake_run(ten_docs), resamples=20).verdict.sentence
+    assert "in ten-docs/again on" in summarise(fake_run(ten_docs), resamples=20).verdict.sentence
     judged = summarise(fake_run([*replay, *ten_docs]), resamples=20).verdict
     assert judged.word == "off"
-    assert "in trace/replay," in judged.sentence
+    assert "in trace/replay on" in judged.sentence
+    assert judged.judged == "trace/replay"
 
 
 @settings(deadline=None, max_examples=6)

@@ -20,7 +20,7 @@ def test_says_what_the_summary_says() -> None:
     run = fake_run([FakePass("recompute", [100.0] * 9), FakePass("host", [50.0] * 9)], versions={"vllm": "0.31.0"})
     text = markdown(run)
     assert text.startswith("# fake: undecided\n")
-    assert "no arm has a remote tier" in text
+    assert "No arm has a remote tier" in text
     assert "| trace/replay | host | 50.0 \\[50.0, 50.0] |" in text
     assert "- **one_repeat**: one repeat only" in text
     assert "| vllm | 0.31.0 |" in text

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 from harness.analysis import summarise, tell
 from harness.records import Run
@@ -65,27 +66,59 @@ def test_says_what_the_summary_says() -> None:
     read.feed(SCRIPT.sub("", page(RUN)))
     text = " ".join(read.text.split())
     assert summary.verdict.sentence in text
+    for one in summary.verdict.arms:
+        assert one.text in text
     assert text.index(summary.verdict.sentence) < text.index("Caveats")
     for caveat in summary.caveats:
         assert caveat.text in text
 
 
-def charts(html: str) -> list[list[dict[str, object]]]:
-    """The data of each chart of a page."""
+def charts(html: str) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
+    """The data and the layout of each chart of a page."""
     own = [script for script in SCRIPT.findall(html) if "Plotly.newPlot(" in script and len(script) < 1_000_000]
-    return [json.JSONDecoder().raw_decode(script[script.index("[{") :])[0] for script in own]
+    found, decoder = [], json.JSONDecoder()
+    for script in own:
+        data, end = decoder.raw_decode(script, script.index("[{"))
+        layout, _ = decoder.raw_decode(script, script.index("{", end))
+        found.append((data, layout))
+    return found
 
 
 def test_incident_picture() -> None:
     """An arm a chart, with the same axes: due time against TTFT by lookup outcome; hovering tells who it was."""
     run = fake_run([FakePass("recompute", [100.0, 110.0, None]), FakePass("valkey-1", [250.0, 260.0, 270.0])])
-    html = page(run)
-    recompute, valkey = charts(html)[:2]
+    (recompute, axes), (valkey, others) = charts(page(run))[:2]
     assert [trace["name"] for trace in (*recompute, *valkey)] == ["miss", "miss"]
     assert recompute[0]["customdata"] == [[0, 0, 100, 0, ""], [1, 1, 100, 0, ""]]
     assert "seq" in str(recompute[0]["hovertemplate"])
-    assert html.count('"range":[1.9,2.53') == 2
-    assert '"type":"log"' in html
+    assert axes["yaxis"] == others["yaxis"]
+    assert axes["xaxis"]["range"] == others["xaxis"]["range"]
+    assert axes["yaxis"]["type"] == "log"
+    low, high = axes["yaxis"]["range"]
+    assert low < 2 < math.log10(270) < high
+    assert all(layout["shapes"][0]["y0"] == 105.0 for layout in (axes, others))  # recompute's median
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Whatever the page links to is on the page: the verdict's evidence is one click away."""
+    read = Tags()
+    read.feed(SCRIPT.sub("", page(RUN)))
+    ids = {attrs["id"] for _, attrs in read.tags if "id" in attrs}
+    links = [attrs["href"] for tag, attrs in read.tags if tag == "a"]
+    assert "#arm-valkey-1" in links
+    assert {str(link).removeprefix("#") for link in links} <= ids
+
+
+def test_evidence_is_folded_away() -> None:
+    """The log's lines stand below their caveat, not in it."""
+    fault = {
+        "kind": "double_free",
+        "text": "host: freed twice",
+        "arm": "host",
+        "evidence": ["vllm.log:1: <Double free>"],
+    }
+    html = page(fake_run([FakePass("host", [5.0])], caveats=[fault]))
+    assert "<details><summary>The first lines</summary>\n<pre>vllm.log:1: &lt;Double free&gt;" in html
 
 
 def test_sections_without_data_are_absent() -> None:

@@ -40,7 +40,7 @@ def test_an_update_keeps_what_it_does_not_name(tmp_path: Path) -> None:
     meta = folder.meta()
     assert (meta["run_id"], meta["status"]) == ("r1", "partial")
     assert meta["facts"] == {"log": str(tmp_path)}
-    assert meta["caveats"] == [{"kind": "late", "text": "sends were late", "remedy": ""}]
+    assert meta["caveats"] == [{"kind": "late", "text": "sends were late", "remedy": "", "arm": "", "evidence": []}]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:

@@ -34,5 +34,7 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     """Half a file is an error that says which."""
     (tmp_path / "predictions").mkdir()
     (tmp_path / "predictions" / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(RunFolderError, match="cannot read the predictions"):
+    with pytest.raises(RunFolderError, match=r"cannot read a\.parquet") as caught:
         read_predictions(tmp_path)
+    assert caught.value.where.endswith("predictions/a.parquet")
+    assert "remove the file" in caught.value.remedy
