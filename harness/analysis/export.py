@@ -1,9 +1,11 @@
 """One arm, workload and pass in the formats of other tools: vLLM's `bench serve` and aiperf's records.
 
-vLLM 0.31, benchmarks/serve.py, `--save-result --save-detailed`: times in s, a failed request has TTFT 0 and no gaps.
+vLLM 0.31, benchmarks/serve.py, `--save-result --save-detailed`: times in s, a failed request has TTFT 0 and no gaps;
+`queue_times` are from due to sent.
 aiperf 0.13, profile_export.jsonl: one MetricRecordInfo a line, times in ms and in ns since 1970.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -78,12 +80,32 @@ def vllm_json(run: Run, cell: tuple[str, str, str]) -> dict[str, Any]:
         "itls": [[value / 1000 for value in _list(gaps)] for gaps in rows["itl_ms"]],
         "latencies": [_seconds(value) or 0.0 for value in rows["e2el_ms"]],
         "start_times": [None if pd.isna(value) else value / 1e9 for value in rows["sent_ns"].astype(float)],
+        "queue_times": [_seconds(value) or 0.0 for value in rows["send_lag_ms"]],
         "generated_texts": [_text(text) for text in rows["output_text"]],
         "errors": [_error(row) for row in _lines(rows[["outcome", "error"]])],
     }
+    document |= _busiest_second(ok) | {"rtfx": 0.0}
     for name, column in _VLLM_LATENCIES.items():
         document |= _statistics(name, [gap for gaps in ok[column] for gap in _list(gaps)])
     return document
+
+
+def _busiest_second(ok: pd.DataFrame) -> dict[str, float]:
+    """Most tokens that came, and most requests that were under way, in one second from the first sent on."""
+    sent_s = ok["sent_ns"].to_numpy(dtype=np.float64, na_value=np.nan) / 1e9
+    if np.isnan(sent_s).all():
+        return {"max_output_tokens_per_s": 0.0, "max_concurrent_requests": 0}
+    sent_s -= np.nanmin(sent_s)
+    tokens: Counter[int] = Counter()
+    under_way: Counter[int] = Counter()
+    for begin_s, ttft, gaps, e2el in zip(sent_s, ok["ttft_ms"], ok["itl_ms"], ok["e2el_ms"], strict=True):
+        if not any(pd.isna(one) for one in (begin_s, ttft, e2el)):
+            tokens.update((begin_s + np.cumsum([ttft, *_list(gaps)]) / 1000).astype(int).tolist())
+            under_way.update(range(int(begin_s), int(begin_s + e2el / 1000) + 1))
+    return {
+        "max_output_tokens_per_s": float(max(tokens.values(), default=0)),
+        "max_concurrent_requests": max(under_way.values(), default=0),
+    }
 
 
 def aiperf_lines(run: Run, cell: tuple[str, str, str]) -> Iterator[dict[str, Any]]:
@@ -168,7 +190,7 @@ def _list(value: Any) -> list[float]:
     if value is None:
         return []
     if isinstance(value, (list, np.ndarray)):
-        return [float(one) for one in value]
+        return [float(one) for one in value if not pd.isna(one)]
     return [] if pd.isna(value) else [float(value)]
 
 

@@ -13,7 +13,7 @@ from harness.config import Arm
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
 from harness.experiment.log_reading import reading_log
-from harness.experiment.machine import Machine
+from harness.experiment.machine import Machine, link_bytes_per_s
 from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
 from harness.experiment.session import ArmSession, RunPlace
@@ -37,15 +37,12 @@ async def arm_stack(
         async with attached(arm.name, engine, attach, logs) as stack:
             yield stack
         return
-    rate = None if machine is None else machine.link_bytes_per_s(arm)
-    if rate is None and arm.valkey is not None and arm.valkey.link is not None:
-        rate = arm.valkey.link.bandwidth.bytes_per_s
     blueprint = draw(
         engine,
         arm,
         model=prepared.model.path,
         kv_bytes=prepared.model.kv_bytes or 0,
-        link_bytes_per_s=rate or 0.0,
+        link_bytes_per_s=link_bytes_per_s(arm, machine) or 0.0,
         free=free_ports(Ports.needed(arm, engine.replicas)),
         folder=logs,
     )

@@ -46,6 +46,14 @@ class Machine:
         }
 
 
+def link_bytes_per_s(arm: Arm, machine: Machine | None) -> float | None:
+    """The rate of each of the arm's links; None without a link, or if it is a multiple of a B* that is not known."""
+    if machine is not None:
+        return machine.link_bytes_per_s(arm)
+    link = None if arm.valkey is None else arm.valkey.link
+    return None if link is None else link.bandwidth.bytes_per_s
+
+
 def needs_probe(experiment: Experiment, arms: Sequence[Arm]) -> bool:
     """Whether a link of `arms` is given in multiples of B*, or a workload of the experiment has a rate that needs R."""
     links = [arm.valkey.link for arm in arms if arm.valkey is not None and arm.valkey.link is not None]

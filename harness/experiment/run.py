@@ -19,7 +19,7 @@ from harness.experiment.arm import run_arm
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.facts import machine_facts, versions
 from harness.experiment.halt import Halt, InterruptedRun
-from harness.experiment.machine import Machine, needs_probe
+from harness.experiment.machine import Machine, link_bytes_per_s, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
 from harness.experiment.selftest import stored_selftest
@@ -184,7 +184,7 @@ class _Arms:
             if rho is not None
         ]
         return {
-            "link_bytes_per_s": None if machine is None else machine.link_bytes_per_s(arm),
+            "link_bytes_per_s": link_bytes_per_s(arm, machine),
             "instances": arm.valkey.instances if arm.valkey else None,
             "versions": None if arm.python is None else Interpreter.of(arm.python).versions(),
             "rho": rhos[0] if rhos else None,

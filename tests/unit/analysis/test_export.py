@@ -1,7 +1,10 @@
 """One arm's requests in other tools' formats."""
 
+import ast
+import importlib.util
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +48,39 @@ def test_vllm() -> None:
     assert document["request_throughput"] == 0.5
     assert (document["median_ttft_ms"], document["mean_tpot_ms"], document["median_itl_ms"]) == (200.0, 7.5, 7.5)
     assert document["request_rate"] == 2.5
+
+
+def test_busiest_second() -> None:
+    """As vLLM counts: tokens by the second in which they came, requests by every second in which they were under way."""
+    run = fake_run([FakePass("host", [100.0] * 3, columns=COLUMNS | {"itl_ms": [5.0, 950.0, 10.0], "e2el_ms": 1070.0})])
+    document = vllm_json(run, CELL)
+    assert document["max_output_tokens_per_s"] == 6  # two of each in the first second, two in the next
+    assert document["max_concurrent_requests"] == 3
+
+
+def keys_of_vllm() -> set[str]:
+    """The keys of the documents that the installed vLLM's `bench serve` writes, read in its source."""
+    found = importlib.util.find_spec("vllm")
+    if found is None or found.origin is None:
+        pytest.skip("vllm is not installed")
+    tree = ast.parse((Path(found.origin).parent / "benchmarks" / "serve.py").read_text())
+    keys: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            target = ast.unparse(node.targets[0])
+            if target == "result" and isinstance(node.value, ast.Dict):
+                names = [key.value for key in node.value.keys if isinstance(key, ast.Constant)]
+                keys |= set(names) if "itls" in names else set()
+            elif target.startswith("result_json['") and "ramp_up" not in target:
+                keys.add(target.removeprefix("result_json['").removesuffix("']"))
+    return keys
+
+
+def test_vllm_has_every_key_that_vllm_writes() -> None:
+    """A script that reads vLLM's result finds every key of it in ours."""
+    expected = keys_of_vllm()
+    assert {"request_throughput", "ttfts", "date"} <= expected
+    assert expected <= vllm_json(RUN, CELL).keys()
 
 
 def test_aiperf() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, TraceError
-from harness.experiment.machine import Machine
+from harness.experiment.machine import Machine, link_bytes_per_s
 from harness.experiment.prepare import Prepared, prepare
 from harness.schedule.describe import describe
 
@@ -135,3 +135,15 @@ def test_a_bad_trace_row_is_refused_before_anything_starts(tmp_path: Path) -> No
     with pytest.raises(TraceError) as caught:
         prepare(path)
     assert f"{trace}:1" in caught.value.where
+
+
+def test_a_link_as_configured_is_known_without_a_probe(tmp_path: Path) -> None:
+    """A rate in bytes a second is known at once, a multiple of B* only with the machine's R; without a link none is."""
+    path = _changed(
+        tmp_path, ("{bandwidth: 0.34 Bstar}}\n  - name: valkey-4\n", "{bandwidth: 20MB/s}}\n  - name: valkey-4\n")
+    )
+    recompute, _, one, four = prepare(path).experiment.arms[:4]
+    machine = Machine(6_000.0, 4096, 1300)
+    assert [link_bytes_per_s(arm, None) for arm in (recompute, one, four)] == [None, 20e6, None]
+    assert link_bytes_per_s(one, machine) == 20e6
+    assert link_bytes_per_s(four, machine) == pytest.approx(1.06 * machine.bstar_bytes_per_s)
