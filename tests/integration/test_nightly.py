@@ -1,5 +1,6 @@
 """`kvreplay nightly` from its first request to its exit code, against the null server in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -30,7 +31,7 @@ LIMIT = ("--max-regression", "50%")  # a shared machine is no quiet one
 
 
 def night(results: Path, ttft_s: float) -> int:
-    """The exit code of one night against a server of that speed."""
+    """The exit code of one night against a server of that speed; its last line is the run folder, whose gate agrees."""
     with null_server(ttft_s) as url:
         config = results.parent / "attached.yaml"
         config.write_text(CONFIG.format(url=url))
@@ -43,6 +44,8 @@ def night(results: Path, ttft_s: float) -> int:
             check=False,
         )
     assert "Traceback" not in ended.stderr, ended.stderr
+    folder = Path(ended.stdout.splitlines()[-1])
+    assert json.loads((folder / "gate.json").read_text())["exit_code"] == ended.returncode
     return ended.returncode
 
 

@@ -51,7 +51,7 @@ def test_vllm() -> None:
 
 
 def test_busiest_second() -> None:
-    """As vLLM counts: tokens by the second in which they came, requests by every second in which they were under way."""
+    """As vLLM counts: tokens by the second in which they came, requests by all seconds in which they were under way."""
     run = fake_run([FakePass("host", [100.0] * 3, columns=COLUMNS | {"itl_ms": [5.0, 950.0, 10.0], "e2el_ms": 1070.0})])
     document = vllm_json(run, CELL)
     assert document["max_output_tokens_per_s"] == 6  # two of each in the first second, two in the next
