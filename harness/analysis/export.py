@@ -125,7 +125,7 @@ def _aiperf_metadata(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
     end_ns = _unix_ns(row, "done_ns") or _unix_ns(row, "sent_ns")
     return {
         "session_num": number,
-        "x_request_id": row["request_id"],
+        "x_request_id": _text(row["request_id"]),
         "x_correlation_id": _text(row["session"]) or _text(row["request_id"]),
         "conversation_id": _text(row["session"]) or f"row-{row['row']}",
         "turn_index": 0,

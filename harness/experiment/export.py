@@ -1,6 +1,8 @@
 """One arm's requests, written in another tool's format."""
 
 import json
+import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.analysis.export import aiperf_lines, cell_of, requests_of, vllm_json
@@ -39,8 +41,12 @@ def export_run(
         text = json.dumps(llmd_report(run, cell), indent=2, allow_nan=False) + "\n"
     else:
         for name in ("chunk_ns", "itl_ms"):
-            rows[name] = [None if one is None else json.dumps([float(value) for value in one]) for one in rows[name]]
+            rows[name] = [None if one is None else _json_list(one) for one in rows[name]]
         text = rows.to_csv(index=False)
     if not out.parent.is_dir():
         raise HarnessError("there is no such folder", where=str(out.parent), remedy="make it, or give another --out")
     write_atomically(out, lambda file: file.write(text.encode()))
+
+
+def _json_list(values: Iterable[float]) -> str:
+    return json.dumps([float(value) if math.isfinite(value) else None for value in values], allow_nan=False)
