@@ -10,7 +10,10 @@ from harness.analysis.measured import OPEN_LOOP_PASS
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run folder. `p99_ms` is by arm, of the pass the verdict is about; `trouble` says why there is no more."""
+    """One run folder. `p99_ms` is by arm, of the pass the verdict is about; `trouble` says why there is no more.
+
+    `gate` is the ruling on a nightly run.
+    """
 
     folder: str
     experiment: str
@@ -21,11 +24,19 @@ class RunLine:
     p99_ms: Mapping[str, float] | None = None
     caveats: int = 0
     has_report: bool = False
+    gate: str = ""
     trouble: str = ""
 
 
-def run_line(folder: str, meta: Mapping[str, Any], summary: Mapping[str, Any] | None, *, has_report: bool) -> RunLine:
-    """The line of a run, from its run.json and its summary.json (None: not there)."""
+def run_line(
+    folder: str,
+    meta: Mapping[str, Any],
+    summary: Mapping[str, Any] | None,
+    gate: Mapping[str, Any] | None,
+    *,
+    has_report: bool,
+) -> RunLine:
+    """The line of a run, from its run.json, its summary.json and its gate.json (None: not there)."""
     verdict: Mapping[str, Any] = (summary or {}).get("verdict") or {}
     return RunLine(
         folder=folder,
@@ -37,6 +48,7 @@ def run_line(folder: str, meta: Mapping[str, Any], summary: Mapping[str, Any] | 
         p99_ms=_p99((summary or {}).get("findings") or ()),
         caveats=len((summary or {}).get("caveats") or ()),
         has_report=has_report,
+        gate=str((gate or {}).get("ruling", "")),
         trouble="" if summary is not None else "no summary.json: kvreplay report makes it",
     )
 

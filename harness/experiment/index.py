@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from harness.analysis.runs import RunLine, run_line
 from harness.errors import HarnessError, RunFolderError
@@ -29,15 +30,14 @@ def _lines(results: Path) -> Iterator[RunLine]:
         folder = path.parent
         name = str(folder.relative_to(results))
         try:
-            yield run_line(name, read_meta(folder), _summary(folder), has_report=(folder / "report.html").exists())
+            summary, gate = (_document(folder / file) for file in ("summary.json", "gate.json"))
+            yield run_line(name, read_meta(folder), summary, gate, has_report=(folder / "report.html").exists())
         except (HarnessError, ValueError, KeyError, TypeError, AttributeError) as error:
-            what = error.what if isinstance(error, HarnessError) else f"summary.json cannot be read: {error}"
+            what = (
+                error.what if isinstance(error, HarnessError) else f"summary.json or gate.json cannot be read: {error}"
+            )
             yield RunLine(name, folder.parent.name, folder.name.partition("-")[0], "unreadable", trouble=what)
 
 
-def _summary(folder: Path) -> dict[str, object] | None:
-    path = folder / "summary.json"
-    if not path.exists():
-        return None
-    summary: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
-    return summary
+def _document(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

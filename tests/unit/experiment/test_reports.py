@@ -133,6 +133,7 @@ def test_index(tmp_path: Path) -> None:
     """All runs, newest first, whatever state they are in; a folder that cannot be read says why."""
     for night in range(3):
         write_reports(written(run_of(1 + night / 10), tmp_path, f"2026111{night}T020000Z-{night:06}"))
+    (tmp_path / "fake" / "20261111T020000Z-000001" / "gate.json").write_text('{"ruling": "regression shown"}')
     written(run_of(status="running"), tmp_path, "20261120T020000Z-ffffff")
     broken = tmp_path / "fake" / "20261121T020000Z-eeeeee"
     broken.mkdir()
@@ -145,6 +146,7 @@ def test_index(tmp_path: Path) -> None:
     assert "cannot read run.json" in page
     assert page.count("<polyline") == 2
     assert "fake/20261112T020000Z-000002/report.html" in page
+    assert 'class="broken"><a href="fake/20261111T020000Z-000001/gate.md">regression shown</a>' in page
 
 
 def test_index_of_nothing(tmp_path: Path) -> None:
