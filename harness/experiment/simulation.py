@@ -14,17 +14,23 @@ from harness.sim import CacheSpec, HostSpec, LMCacheSpec, RemoteSpec, Service
 
 _VALKEY_POLICY = {"noeviction": None, "allkeys-lru": "lru", "allkeys-lfu": "lfu", "allkeys-random": "random"}
 _NO_PREFIX_CACHE = "--no-enable-prefix-caching"
+_INPROCESS_POLL_S = 0.01  # LMCache 0.5.5, v1/lookup_client/lmcache_async_lookup_client.py: lookup_backoff_time
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """R behind the fixed cost of a step, that cost, and T0: of the config, or of what an arm did while it warmed up."""
+    """R behind the fixed cost of a step, that cost, and T0: of the config, or of what an arm did while it warmed up.
+
+    The spreads are those of sim.Service: how much longer than usual prompts took, and how much more than T0 hits did.
+    """
 
     prefill_tokens_per_s: float
     step_s: float
     hit_fixed_s: float
+    prefill_spread: tuple[float, ...] = (1.0,)
+    hit_fixed_spread_s: tuple[float, ...] = (0.0,)
 
 
 def costs_in(experiment: Experiment, arm: Arm, machine: Machine) -> Costs:
@@ -68,6 +74,7 @@ def service_of(experiment: Experiment, arm: Arm, costs: Costs, machine: Machine 
     """
     simulation, ours = experiment.simulation, _ours(experiment, arm)
     rate = math.inf if machine is None else machine.link_bytes_per_s(arm) or math.inf
+    inside = arm.lmcache is not None and arm.lmcache.mode == "inprocess"
 
     def given(bandwidth: Bandwidth | None) -> float | None:
         return None if bandwidth is None else bandwidth.resolve(machine.bstar_bytes_per_s if machine else math.nan)
@@ -78,11 +85,15 @@ def service_of(experiment: Experiment, arm: Arm, costs: Costs, machine: Machine 
             prefill_tokens_per_s=costs.prefill_tokens_per_s,
             step_s=costs.step_s,
             hit_fixed_s=costs.hit_fixed_s,
+            prefill_spread=costs.prefill_spread,
+            hit_fixed_spread_s=costs.hit_fixed_spread_s,
             loads="in-step" if arm.lmcache is not None and arm.lmcache.in_step else "asynchronous",
             loads_in_flight=simulation.loads_in_flight,
             instance_bytes_per_s=(rate,) * (arm.valkey.instances if arm.valkey is not None else 0),
             instance_cv=simulation.instance_cv,
             copies_in_turn=experiment.engine.backend == "vllm-cpu",
+            lookup_steps=1 if inside else 2,
+            lookup_poll_s=_INPROCESS_POLL_S if inside else 0.0,
             host_bytes_per_s=given(simulation.host_bandwidth) or math.inf,
             stores=simulation.stores,
             writer_bytes_per_s=given(ours.writer_bandwidth),
@@ -134,6 +145,7 @@ def _lmcache_spec(experiment: Experiment, arm: Arm, lmcache: LMCache | None, kv_
         fetches_whole=not lmcache.in_step,
         keeps_fetched=inside,
         stores_answers=not inside,
+        hashing="sha256_cbor" if inside else "blake3",
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.schedule import Plan, PlannedRequest
 from harness.sim.block_pool import Block, BlockPool
-from harness.sim.keys import Key, prefix_keys
+from harness.sim.keys import CHUNK_KEYS, Key, prefix_keys
 from harness.sim.lmcache import NOTHING, Found, LMCacheSpec, LMCacheTiers
 
 
@@ -84,9 +84,8 @@ class Caches:
         blocks = tuple(prefix_keys(tokens, spec.block_tokens))
         if spec.lmcache is None:
             return Prompt(len(tokens), blocks, ())
-        if spec.lmcache.chunk_tokens == spec.block_tokens:
-            return Prompt(len(tokens), blocks, blocks)
-        return Prompt(len(tokens), blocks, tuple(prefix_keys(tokens, spec.lmcache.chunk_tokens)))
+        chunks = CHUNK_KEYS[spec.lmcache.hashing](tokens, spec.lmcache.chunk_tokens)
+        return Prompt(len(tokens), blocks, tuple(chunks))
 
     def find(self, prompt: Prompt) -> Found:
         """What LMCache's tiers have of it."""

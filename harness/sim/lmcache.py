@@ -20,7 +20,8 @@ class LMCacheSpec:
 
     `fetches_whole`: a lookup brings everything that only the remote tier has, even what vLLM holds (the multiprocess
     server, and asynchronous loads in-process). `keeps_fetched`: it then stays in host memory (in-process).
-    `stores_answers`: whole chunks that end in the answer are stored too (multiprocess).
+    `stores_answers`: whole chunks that end in the answer are stored too (multiprocess). `hashing` is that of the
+    chunks: blake3 in the multiprocess server, sha256_cbor inside the engine.
     """
 
     chunk_tokens: int
@@ -30,6 +31,7 @@ class LMCacheSpec:
     fetches_whole: bool = True
     keeps_fetched: bool = False
     stores_answers: bool = True
+    hashing: str = "blake3"
 
 
 @dataclass(frozen=True, slots=True)
