@@ -114,6 +114,7 @@ def _times(simulated: Simulated, records: Sequence[RequestRecord]) -> dict[str, 
         "ttft_mean_ms": mean(ttft_ms),
         "ttft_p99_ms": percentile(ttft_ms, 99),
         "most_in_flight": _most_in_flight(records),
+        "mean_in_flight": sum((record.done_ns or 0) - record.due_ns for record in records) / (end - begin),
         "engine_busy_share": mean(busy),
         "link_busy_share": _busiest_link(simulated, begin, end),
     }
