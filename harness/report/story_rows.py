@@ -53,10 +53,12 @@ def simulated_table(summary: Summary) -> Table:
     """What was simulated of each arm before it was measured, beside what was measured then."""
     headers = (
         *("workload/pass", "arm", "p50 TTFT predicted, ms", "predicted / measured"),
-        *("p99 TTFT predicted, ms", "predicted / measured", "cached tokens predicted", "requests predicted exactly"),
+        *("p99 TTFT predicted, ms", "predicted / measured", "growth predicted, ms/s", "predicted / measured"),
+        *("cached tokens predicted", "requests predicted exactly"),
     )
     names = (
         *("predicted_ttft_p50", "predicted_ttft_p50_ratio", "predicted_ttft_p99", "predicted_ttft_p99_ratio"),
+        *("predicted_ttft_due_slope", "predicted_ttft_due_slope_ratio"),
         *("predicted_cached_tokens", "predicted_cached_exactly"),
     )
     cells: dict[tuple[str, str], dict[str, Finding]] = {}
