@@ -75,4 +75,6 @@ def _plain(finding: Finding | None) -> str:
     if finding is None:
         return _MISSING
     value = finding.estimate.value
+    if finding.unit == "ms/s":
+        return f"{round(value, 1) + 0.0:,}"  # a steady state's slope is noise; 0.0 added, since that takes a minus from 0
     return f"{value:,.0f} of {finding.estimate.n:,}" if finding.unit == "requests" else digits(value)
