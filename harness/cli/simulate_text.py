@@ -102,5 +102,5 @@ def _wrapped(name: str) -> list[str]:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
+        return f"{round(value, 3) + 0.0:,.3f}" if abs(value) < 10 else f"{value:,.1f}"  # no -0.000
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

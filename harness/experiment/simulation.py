@@ -1,7 +1,7 @@
 """From a config to what the simulators want: caches and rates of an arm, and the plan with its answers cut."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -121,6 +121,15 @@ def with_answers_cut(plan: Plan, most: int | None) -> Plan:
         )
 
     return Plan.of(plan.workload, tuple(map(cut, plan.passes)), cut(plan.prewarm) if plan.prewarm else None)
+
+
+def policies_that_never_act(experiment: Experiment, arm: Arm) -> Iterator[str]:
+    """In words: policies that were asked for, in a tier that never gives anything up."""
+    ours, lmcache = _ours(experiment, arm), arm.lmcache
+    if ours.host_policy != "lru" and (lmcache is None or lmcache.store_policy == "skip_l1"):
+        yield f"host_policy {ours.host_policy} changes nothing: host memory keeps nothing here (skip_l1)"
+    if ours.remote_policy is not None and (arm.valkey is None or arm.valkey.maxmemory is None):
+        yield f"remote_policy {ours.remote_policy} changes nothing: without maxmemory no instance is ever full"
 
 
 def cell_of(experiment: Experiment, arm: Arm, workload: str, repeat: int, run_id: str = "sim") -> Cell:

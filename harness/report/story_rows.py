@@ -76,5 +76,5 @@ def _plain(finding: Finding | None) -> str:
         return _MISSING
     value = finding.estimate.value
     if finding.unit == "ms/s":
-        return f"{round(value, 1) + 0.0:,}"  # a steady state's slope is noise; 0.0 added, since that takes a minus from 0
+        return f"{round(value, 1) + 0.0:,}"  # a steady state's slope is noise; adding 0.0 takes the sign of -0.0
     return f"{value:,.0f} of {finding.estimate.n:,}" if finding.unit == "requests" else digits(value)

@@ -33,6 +33,18 @@ class LMCacheSpec:
     stores_answers: bool = True
     hashing: str = "blake3"
 
+    @property
+    def host_chunks(self) -> int | None:
+        """How many chunks host memory holds; None where nothing stays in it."""
+        return None if self.host is None else self.host.chunks
+
+    @property
+    def remote_chunks(self) -> float | None:
+        """How many all instances hold together; None without a limit, or without instances."""
+        if self.remote is None or self.remote.instance_bytes is None or not self.chunk_bytes:
+            return None
+        return self.remote.instances * self.remote.instance_bytes // self.chunk_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -199,6 +199,36 @@ def test_sizes_that_do_not_divide_are_said(
     assert "chunks of 50 tokens are not whole blocks of 16" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("remote_policy=lfu", "remote_policy lfu changes nothing: without maxmemory"),
+        ("host_policy=fifo", "host_policy fifo changes nothing: host memory keeps nothing"),
+    ],
+)
+def test_a_policy_that_never_acts_is_said(
+    setting: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing is ever given up, another policy is no answer."""
+    path = _config(tmp_path, ("l1: 1GiB,", "l1: 1GiB, store_policy: skip_l1,"))
+    assert _run(monkeypatch, "cache", path, "--set", setting) == 0
+    assert f"note: remote: {said}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["cache", "queue"])
+def test_rows_without_block_ids_are_refused_or_named(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trace that does not say what its rows share: an error; where that is allowed, a note that they hit nothing."""
+    trace = jsonl(tmp_path / "t.jsonl", row(hash_ids=None), row(timestamp=5, hash_ids=None))
+    old = "passes: {documents: 2, document_tokens: 256, question_tokens: 4, order: [first, again]}"
+    assert _run(monkeypatch, kind, _config(tmp_path, (old, f"trace: {{file: {trace}}}"))) == 2
+    assert "hash_ids is missing" in capsys.readouterr().err
+    allowed = _config(tmp_path, (old, f"trace: {{file: {trace}, allow_unhashed: true}}"))
+    assert _run(monkeypatch, kind, allowed) == 0
+    assert "note: workload docs: 2 of 2 rows have no block ids" in capsys.readouterr().out
+
+
 def test_a_curve_of_a_cycle_names_its_cliff(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
