@@ -122,6 +122,7 @@ def _times(simulated: Simulated, records: Sequence[RequestRecord]) -> dict[str, 
         if sample.name == "engine_busy_share" and begin < sample.t_ns <= end
     ]
     return {
+        "duration_s": (end - begin) / 1e9,
         "ttft_p50_ms": percentile(ttft_ms, 50),
         "ttft_mean_ms": mean(ttft_ms),
         "ttft_p99_ms": percentile(ttft_ms, 99),

@@ -289,6 +289,16 @@ def test_the_published_incident(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert drowning["mean_in_flight"] < drowning["most_in_flight"]
 
 
+def test_the_published_writer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """configs/paper-a-writer.yaml: one rank that writes for all holds the others up as long as was published."""
+    assert _run(monkeypatch, "queue", CONFIGS / "paper-a-writer.yaml", "--json") == 0
+    document = _json(capsys)
+    assert {one["figure"] for one in document["published"]} == {"duration_s", "engine_busy_share"}
+    assert all(one["ratio"] == pytest.approx(1, abs=0.1) for one in document["published"])
+    one, all_ranks = document["rows"]
+    assert one["duration_s"] - all_ranks["duration_s"] == pytest.approx(19.08 / 12.3 * 7 / 8, rel=0.01)
+
+
 def test_what_the_incident_hangs_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A slower instance and larger steps make it worse; with even arrivals never two sharded loads are in flight."""
     in_step = ("queue", CONFIGS / "paper-a.yaml", "--arm", "valkey-1-in-step", "--json")
