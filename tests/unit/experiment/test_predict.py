@@ -11,7 +11,7 @@ from harness.errors import ConfigError
 from harness.experiment.machine import Machine
 from harness.experiment.predict import measured_costs
 from harness.experiment.prepare import Prepared, prepare
-from harness.experiment.simulation import cache_spec
+from harness.experiment.simulation import Costs, cache_spec, service_of
 from harness.experiment.warm_up import WarmUp, warm_up_plan
 from harness.records import Outcome, RequestRecord
 from harness.sim.keys import blake3_keys
@@ -98,6 +98,17 @@ def test_a_hit_faster_than_its_link_costs_nothing_more(laptop: Prepared) -> None
     arm = laptop.experiment.arms[2]
     warm = warmed(laptop, arm, [210.0] * 7, [1.0] * 7, 1280)
     assert measured_costs(laptop, arm, warm, Machine(6500.0, 4096, LENGTH)).hit_fixed_s == 0
+
+
+def test_how_each_mode_of_lmcache_is_asked(laptop: Prepared) -> None:
+    """Its server in rounds of two steps; inside the engine once a step, each look 10 ms; in the step, at once."""
+    costs, machine = Costs(6500.0, 0.01, 0.0), Machine(6500.0, 4096, LENGTH)
+    services = {arm.name: service_of(laptop.experiment, arm, costs, machine) for arm in laptop.experiment.arms}
+    assert (services["host"].lookup_steps, services["host"].lookup_poll_s) == (2, 0.0)
+    assert (services["valkey-4"].lookup_steps, services["valkey-4"].loads) == (2, "asynchronous")
+    inside = services["valkey-4-async"]
+    assert (inside.lookup_steps, inside.lookup_poll_s, inside.loads) == (1, 0.01, "asynchronous")
+    assert services["valkey-1-sync"].loads == "in-step"
 
 
 def test_several_engines_are_not_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
