@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[set[str], set[str], bool]] = {
     "store": ({"errors", "records"}, {"numpy", "pyarrow"}, False),
     "analysis": ({"errors", "records", "model"}, {"numpy", "pandas", "pyarrow", "scipy"}, False),
     "model": ({"errors"}, {"numpy", "scipy"}, False),
-    "sim": ({"schedule", "records"}, {"numba", "numpy"}, False),
+    "sim": ({"schedule", "records"}, {"blake3", "cbor2", "numba", "numpy"}, False),
     "report": ({"analysis", "model", "records"}, {"jinja2", "plotly", "rich"}, False),
     "experiment": ({"*"}, {"httpx", "numpy", "orjson", "pyarrow", "uvloop"}, True),
     "cli": ({"config", "errors", "experiment", "records", "report", "trace"}, {"rich", "typer"}, False),

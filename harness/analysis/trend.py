@@ -20,19 +20,26 @@ def trend_findings(group: Group) -> Iterator[Finding]:
     """
     if group.pass_name != OPEN_LOOP_PASS:
         return
-    points = [_medians(rows) for _, rows in group.ok.groupby("repeat")]
-    times, values = (np.concatenate([one[axis] for one in points]) if points else np.empty(0) for axis in (0, 1))
-    if len(group.ok) >= _FEWEST_FOR_SLOPE and len(np.unique(times)) > 1:
-        slope = stats.theilslopes(values, times, alpha=PERCENT / 100)
-        method = f"Theil and Sen over the medians of {len(values)} blocks of consecutive requests"
-        estimate = Estimate(float(slope[0]), float(slope[2]), float(slope[3]), len(group.ok), method)
-        yield Finding("ttft_due_slope", "ms/s", estimate, group.by)
+    slope = slope_of(group.ok)
+    if slope is not None:
+        yield Finding("ttft_due_slope", "ms/s", slope, group.by)
     ends = [end for _, rows in group.requests.groupby("repeat") if (end := _end(rows)) is not None]
     if ends:
         waiting, drain_s = (max(values) for values in zip(*ends, strict=True))
         worst = f"the worst of {len(ends)} repeats" if len(ends) > 1 else "exact"
         yield Finding("backlog_at_last_arrival", "requests", _told(waiting, len(group.requests), worst), group.by)
         yield Finding("drain_s", "s", _told(drain_s, len(group.requests), worst), group.by)
+
+
+def slope_of(requests: pd.DataFrame) -> Estimate | None:
+    """How fast the response time grows (ms/s) over requests with `repeat`, `due_ns` and `ttft_due_ms`; None for few."""
+    points = [_medians(rows) for _, rows in requests.groupby("repeat")]
+    times, values = (np.concatenate([one[axis] for one in points]) if points else np.empty(0) for axis in (0, 1))
+    if len(requests) < _FEWEST_FOR_SLOPE or len(np.unique(times)) < 2:
+        return None
+    slope = stats.theilslopes(values, times, alpha=PERCENT / 100)
+    method = f"Theil and Sen over the medians of {len(values)} blocks of consecutive requests"
+    return Estimate(float(slope[0]), float(slope[2]), float(slope[3]), len(requests), method)
 
 
 def _medians(rows: pd.DataFrame) -> tuple[FloatArray, FloatArray]:

@@ -39,12 +39,39 @@ def _in_engine(key: str) -> Callable[[Document, str], bool]:
 
 def _in_arms(block: str, key: str, parse: Callable[[str], object]) -> Callable[[Document, str], bool]:
     def change(document: Document, text: str) -> bool:
-        having = [arm for arm in document.get("arms") or () if isinstance(arm, dict) and arm.get(block)]
+        having = _arms_with(document, block)
         for arm in having:
             arm[block][key] = parse(text)
         return bool(having)
 
     return change
+
+
+def _in_policies(block: str, key: str) -> Callable[[Document, str], bool]:
+    """A policy of every arm that has the block, in its entry of `simulation.arms`."""
+
+    def change(document: Document, text: str) -> bool:
+        having = [arm["name"] for arm in _arms_with(document, block) if "name" in arm]
+        entries = document.setdefault("simulation", {}).setdefault("arms", {}) if having else {}
+        for name in having:
+            entries.setdefault(name, {})[key] = text
+        return bool(having)
+
+    return change
+
+
+def _in_traces(key: str) -> Callable[[Document, str], bool]:
+    def change(document: Document, text: str) -> bool:
+        having = [one["trace"] for one in document.get("workloads") or () if isinstance(one, dict) and one.get("trace")]
+        for trace in having:
+            trace[key] = text
+        return bool(having)
+
+    return change
+
+
+def _arms_with(document: Document, block: str) -> list[Document]:
+    return [arm for arm in document.get("arms") or () if isinstance(arm, dict) and arm.get(block)]
 
 
 def _number(text: str) -> float | int | str:
@@ -62,11 +89,19 @@ SETTINGS: Mapping[str, Callable[[Document, str], bool]] = {
     "s": _in_simulation("kv_bytes_per_token"),
     "T0": _in_simulation("hit_fixed"),
     "step": _in_simulation("step"),
+    "running": _in_simulation("running", _number),
+    "batched_tokens": _in_simulation("batched_tokens", _number),
+    "loads_in_flight": _in_simulation("loads_in_flight", _number),
+    "stores": _in_simulation("stores"),
     "B": _in_arms("valkey", "link", lambda text: {"bandwidth": text}),
     "instances": _in_arms("valkey", "instances", _number),
     "kv_cache_tokens": _in_engine("kv_cache_tokens"),
     "block_size": _in_engine("block_size"),
     "l1": _in_arms("lmcache", "l1", str),
     "chunk_size": _in_arms("lmcache", "chunk_size", _number),
+    "maxmemory": _in_arms("valkey", "maxmemory", str),
+    "host_policy": _in_policies("lmcache", "host_policy"),
+    "remote_policy": _in_policies("valkey", "remote_policy"),
+    "trace": _in_traces("file"),
 }
 """By name: what writes a value into a config, and says whether anything there has it."""

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from harness.config import Arm
 from harness.errors import HarnessError
@@ -14,7 +14,7 @@ from harness.experiment.warm_up import WarmUp
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat, RequestRecord
 from harness.records.latency import latencies
-from harness.sim import simulate_queue
+from harness.sim import idle_transfer_s, simulate_queue
 from harness.store import write_predictions
 
 
@@ -45,27 +45,37 @@ def predict_arm(prepared: Prepared, arm: Arm, place: RunPlace, warm: WarmUp, mac
 
 
 def measured_costs(prepared: Prepared, arm: Arm, warm: WarmUp, machine: Machine | None) -> Costs:
-    """R, the cost of a step and T0, from the rounds of a warm-up of one request at a time.
+    """R, the cost of a step and T0, and how they vary, from the rounds of a warm-up of one request at a time.
 
     A step is what one more token takes. R is that of a cold prompt, behind a step. T0 is what is left of a hit's TTFT
-    behind the transfer over the arm's links, a step and the tokens that are not hit; with no hits in it, 0.
+    behind its own transfer over the arm's idle links, a step and the tokens that are not hit; with no hits in it, 0.
+    Medians, and the spread around them, are of each round without its first request: that one meets code that never
+    ran, and waits for what the round before it is still storing.
     """
     step_s = statistics.median(_tpot_s(warm.cold + warm.hot) or [0.0])
-    cold_s = statistics.median(_ttft_s(warm.cold))
+    cold = [_ttft_s(record) - step_s for record in warm.cold[1:]]
     length = warm.cold[0].prompt_tokens_planned
-    per_s = length / max(cold_s - step_s, cold_s / 2)
-    hits = [record for record in warm.hot if record.cached_tokens]
+    usual_s = statistics.median(cold)
+    per_s = length / max(usual_s, (usual_s + step_s) / 2)
+    spread = tuple(max(one, 0.0) / usual_s for one in cold)
+    granule = granule_tokens(prepared.experiment, arm)
+    hit_tokens = (length - 1) // granule * granule
+    hits = [pair for pair in zip(warm.requests, warm.hot, strict=True) if pair[1].cached_tokens][1:]
+    costs = Costs(per_s, step_s, 0.0, spread)
     if arm.lmcache is None or not hits:
-        return Costs(per_s, step_s, 0.0)
-    hit_tokens = (length - 1) // granule_tokens(prepared.experiment, arm) * granule_tokens(prepared.experiment, arm)
-    remote = None if machine is None else machine.remote_bytes_per_s(arm)
-    transfer_s = 0.0 if remote is None or machine is None else machine.remote(remote).transfer_s(hit_tokens)
-    known_s = transfer_s + step_s + (length - hit_tokens) / per_s
-    return Costs(per_s, step_s, max(0.0, statistics.median(_ttft_s(hits)) - known_s))
+        return costs
+    caches = cache_spec(prepared.experiment, arm, prepared.model.kv_bytes)
+    links = service_of(prepared.experiment, arm, costs, machine)
+    known_s = step_s + (length - hit_tokens) / per_s
+    left = [max(0.0, _ttft_s(hit) - idle_transfer_s(sent, caches, links) - known_s) for sent, hit in hits]
+    fixed_s = statistics.median(left)
+    return replace(costs, hit_fixed_s=fixed_s, hit_fixed_spread_s=tuple(one - fixed_s for one in left))
 
 
-def _ttft_s(records: Sequence[RequestRecord]) -> list[float]:
-    return [ms / 1e3 for ms in (latencies(record).ttft_ms for record in records) if ms is not None]
+def _ttft_s(record: RequestRecord) -> float:
+    ttft_ms = latencies(record).ttft_ms
+    assert ttft_ms is not None  # noqa: S101 - warm_up refuses what was not answered
+    return ttft_ms / 1e3
 
 
 def _tpot_s(records: Sequence[RequestRecord]) -> list[float]:

@@ -14,6 +14,7 @@ from harness.experiment.simulation import (
     cell_of,
     costs_in,
     machine_in,
+    policies_that_never_act,
     service_of,
     with_answers_cut,
 )
@@ -40,9 +41,11 @@ def simulate_experiment(prepared: Prepared, kind: Kind) -> dict[str, Any]:
             where=f"{prepared.path}: simulation",
             remedy="give it: --set R=9200 (tokens a second), --set s=48.4KB, or in the config's simulation block",
         )
-    rows, notes = [], []
+    rows, notes = [], list(_unhashed(prepared))
     for arm in prepared.arms:
-        notes += [f"{arm.name}: {text}" for text in cache_spec(experiment, arm, kv_bytes).costs()]
+        longest = prepared.workloads.longest_prompt_tokens
+        said = (*cache_spec(experiment, arm, kv_bytes).costs(longest), *policies_that_never_act(experiment, arm))
+        notes += [f"{arm.name}: {text}" for text in said]
         for workload in experiment.workloads:
             simulated = simulate_arm(prepared, arm, workload, machine, kind)
             rows += [{"arm": arm.name, "workload": workload.name, **row} for row in figures(simulated, kind)]
@@ -101,6 +104,15 @@ def figures(simulated: Simulated, kind: Kind) -> list[dict[str, Any]]:
     return rows
 
 
+def _unhashed(prepared: Prepared) -> Iterator[str]:
+    """What is lost where a trace does not say what its rows share."""
+    for name, replayed in prepared.workloads.traces.items():
+        rows = replayed.kept.requests
+        silent = sum(not request.blocks for request in rows)
+        if silent:
+            yield f"workload {name}: {silent:,} of {len(rows):,} rows have no block ids, so they hit nothing of others"
+
+
 def _times(simulated: Simulated, records: Sequence[RequestRecord]) -> dict[str, float | None]:
     ttft_ms = [latencies(record).ttft_due_ms or 0.0 for record in records]
     begin, end = min(record.due_ns for record in records), max(record.done_ns or 0 for record in records)
@@ -110,10 +122,12 @@ def _times(simulated: Simulated, records: Sequence[RequestRecord]) -> dict[str, 
         if sample.name == "engine_busy_share" and begin < sample.t_ns <= end
     ]
     return {
+        "duration_s": (end - begin) / 1e9,
         "ttft_p50_ms": percentile(ttft_ms, 50),
         "ttft_mean_ms": mean(ttft_ms),
         "ttft_p99_ms": percentile(ttft_ms, 99),
         "most_in_flight": _most_in_flight(records),
+        "mean_in_flight": sum((record.done_ns or 0) - record.due_ns for record in records) / (end - begin),
         "engine_busy_share": mean(busy),
         "link_busy_share": _busiest_link(simulated, begin, end),
     }

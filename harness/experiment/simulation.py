@@ -1,7 +1,7 @@
 """From a config to what the simulators want: caches and rates of an arm, and the plan with its answers cut."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -14,17 +14,23 @@ from harness.sim import CacheSpec, HostSpec, LMCacheSpec, RemoteSpec, Service
 
 _VALKEY_POLICY = {"noeviction": None, "allkeys-lru": "lru", "allkeys-lfu": "lfu", "allkeys-random": "random"}
 _NO_PREFIX_CACHE = "--no-enable-prefix-caching"
+_INPROCESS_POLL_S = 0.01  # LMCache 0.5.5, v1/lookup_client/lmcache_async_lookup_client.py: lookup_backoff_time
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """R behind the fixed cost of a step, that cost, and T0: of the config, or of what an arm did while it warmed up."""
+    """R behind the fixed cost of a step, that cost, and T0: of the config, or of what an arm did while it warmed up.
+
+    The spreads are those of sim.Service: how much longer than usual prompts took, and how much more than T0 hits did.
+    """
 
     prefill_tokens_per_s: float
     step_s: float
     hit_fixed_s: float
+    prefill_spread: tuple[float, ...] = (1.0,)
+    hit_fixed_spread_s: tuple[float, ...] = (0.0,)
 
 
 def costs_in(experiment: Experiment, arm: Arm, machine: Machine) -> Costs:
@@ -68,6 +74,7 @@ def service_of(experiment: Experiment, arm: Arm, costs: Costs, machine: Machine 
     """
     simulation, ours = experiment.simulation, _ours(experiment, arm)
     rate = math.inf if machine is None else machine.link_bytes_per_s(arm) or math.inf
+    inside = arm.lmcache is not None and arm.lmcache.mode == "inprocess"
 
     def given(bandwidth: Bandwidth | None) -> float | None:
         return None if bandwidth is None else bandwidth.resolve(machine.bstar_bytes_per_s if machine else math.nan)
@@ -78,11 +85,15 @@ def service_of(experiment: Experiment, arm: Arm, costs: Costs, machine: Machine 
             prefill_tokens_per_s=costs.prefill_tokens_per_s,
             step_s=costs.step_s,
             hit_fixed_s=costs.hit_fixed_s,
+            prefill_spread=costs.prefill_spread,
+            hit_fixed_spread_s=costs.hit_fixed_spread_s,
             loads="in-step" if arm.lmcache is not None and arm.lmcache.in_step else "asynchronous",
             loads_in_flight=simulation.loads_in_flight,
             instance_bytes_per_s=(rate,) * (arm.valkey.instances if arm.valkey is not None else 0),
             instance_cv=simulation.instance_cv,
             copies_in_turn=experiment.engine.backend == "vllm-cpu",
+            lookup_steps=1 if inside else 2,
+            lookup_poll_s=_INPROCESS_POLL_S if inside else 0.0,
             host_bytes_per_s=given(simulation.host_bandwidth) or math.inf,
             stores=simulation.stores,
             writer_bytes_per_s=given(ours.writer_bandwidth),
@@ -112,6 +123,15 @@ def with_answers_cut(plan: Plan, most: int | None) -> Plan:
     return Plan.of(plan.workload, tuple(map(cut, plan.passes)), cut(plan.prewarm) if plan.prewarm else None)
 
 
+def policies_that_never_act(experiment: Experiment, arm: Arm) -> Iterator[str]:
+    """In words: policies that were asked for, in a tier that never gives anything up."""
+    ours, lmcache = _ours(experiment, arm), arm.lmcache
+    if ours.host_policy != "lru" and (lmcache is None or lmcache.store_policy == "skip_l1"):
+        yield f"host_policy {ours.host_policy} changes nothing: host memory keeps nothing here (skip_l1)"
+    if ours.remote_policy is not None and (arm.valkey is None or arm.valkey.maxmemory is None):
+        yield f"remote_policy {ours.remote_policy} changes nothing: without maxmemory no instance is ever full"
+
+
 def cell_of(experiment: Experiment, arm: Arm, workload: str, repeat: int, run_id: str = "sim") -> Cell:
     """Where simulated records belong; the pass is filled in as each is simulated."""
     return Cell(run_id, experiment.experiment, arm.name, workload, "", repeat, "-sim", 0, 0)
@@ -134,6 +154,7 @@ def _lmcache_spec(experiment: Experiment, arm: Arm, lmcache: LMCache | None, kv_
         fetches_whole=not lmcache.in_step,
         keeps_fetched=inside,
         stores_answers=not inside,
+        hashing="sha256_cbor" if inside else "blake3",
     )
 
 

@@ -8,7 +8,7 @@ from harness.experiment.machine import Machine
 from harness.experiment.session import ArmSession
 from harness.experiment.workloads import Workloads
 from harness.records import Outcome, RequestRecord
-from harness.schedule import PassPlan, PlannedRequest
+from harness.schedule import PassPlan, Plan, PlannedRequest
 from harness.schedule.passes import plan_passes
 
 _QUESTION_TOKENS = 8
@@ -20,14 +20,19 @@ _MOST_DOCUMENTS = 16
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What an arm did while it warmed up: `known` is a prompt that every cache of it has now seen.
+    """What an arm did while it warmed up: the requests of its second round, and what became of them.
 
-    `cold` are the records of the first round, `hot` those of the second, which with LMCache hit.
+    `cold` are the records of the first round, of the same prompts, `hot` those of the second, which with LMCache hit.
     """
 
-    known: PlannedRequest
+    requests: tuple[PlannedRequest, ...]
     cold: tuple[RequestRecord, ...]
     hot: tuple[RequestRecord, ...]
+
+    @property
+    def known(self) -> PlannedRequest:
+        """A prompt that every cache of the arm has now seen."""
+        return self.requests[-1]
 
 
 async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
@@ -36,10 +41,19 @@ async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
     They are a few more than the engine's own cache holds, so that with LMCache the second round takes the load path.
     Raises StackError when the engine does not answer them.
     """
+    first, again = warm_up_plan(session.arm.name, workloads).passes
+    records = await session.send(PassPlan("warmup", (*first.requests, *again.requests), 1), "warmup", 0)
+    _require_answers(session, records)
+    documents = len(first.requests)
+    return WarmUp(again.requests, records[:documents], records[documents:])
+
+
+def warm_up_plan(arm: str, workloads: Workloads) -> Plan:
+    """What `warm_up` sends to an arm: documents, cold in the first pass and again in the second."""
     length = workloads.longest_prompt_tokens
     capacity = workloads.experiment.engine.kv_cache_tokens or 0
     documents = min(max(capacity // length + _EXTRA_DOCUMENTS, _FEWEST_DOCUMENTS), _MOST_DOCUMENTS)
-    plan = plan_passes(
+    return plan_passes(
         "warmup",
         documents,
         length - _QUESTION_TOKENS,
@@ -47,12 +61,8 @@ async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
         2,
         ("first", "again"),
         1,
-        workloads.salted(f"warmup/{session.arm.name}"),
+        workloads.salted(f"warmup/{arm}"),
     )
-    requests = tuple(request for part in plan.passes for request in part.requests)
-    records = await session.send(PassPlan("warmup", requests, 1), "warmup", 0)
-    _require_answers(session, records)
-    return WarmUp(requests[-1], records[:documents], records[documents:])
 
 
 def canary(workloads: Workloads, workload: str, repeat: int) -> PlannedRequest:

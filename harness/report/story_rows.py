@@ -43,10 +43,12 @@ def simulated_table(summary: Summary) -> Table:
     """What was simulated of each arm before it was measured, beside what was measured then."""
     headers = (
         *("workload/pass", "arm", "p50 TTFT predicted, ms", "predicted / measured"),
-        *("p99 TTFT predicted, ms", "predicted / measured", "cached tokens predicted", "requests predicted exactly"),
+        *("p99 TTFT predicted, ms", "predicted / measured", "growth predicted, ms/s", "predicted / measured"),
+        *("cached tokens predicted", "requests predicted exactly"),
     )
     names = (
         *("predicted_ttft_p50", "predicted_ttft_p50_ratio", "predicted_ttft_p99", "predicted_ttft_p99_ratio"),
+        *("predicted_ttft_due_slope", "predicted_ttft_due_slope_ratio"),
         *("predicted_cached_tokens", "predicted_cached_exactly"),
     )
     cells: dict[tuple[str, str], dict[str, Finding]] = {}
@@ -63,6 +65,8 @@ def _plain(finding: Finding | None) -> str:
     if finding is None:
         return MISSING
     value = finding.estimate.value
+    if finding.unit == "ms/s":
+        return f"{round(value, 1) + 0.0:,}"  # a steady state's slope is noise; adding 0.0 takes the sign of -0.0
     if finding.unit == "requests":
         return f"{value:,.0f} of {finding.estimate.n:,}"
     return f"{value:,.0f}" if finding.unit == "tokens" else digits(value)

@@ -9,6 +9,7 @@ from harness.sim.queue import simulate_queue
 from harness.sim.remote import RemoteSpec
 from harness.sim.service import Service
 from harness.sim.simulated import Simulated, TierTokens
+from harness.sim.transfer import idle_transfer_s
 
 __all__ = [
     "CacheSpec",
@@ -18,6 +19,7 @@ __all__ = [
     "Service",
     "Simulated",
     "TierTokens",
+    "idle_transfer_s",
     "infinite_cache_hits",
     "mean_hit_tokens",
     "simulate_cache",

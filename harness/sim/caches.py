@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.schedule import Plan, PlannedRequest
 from harness.sim.block_pool import Block, BlockPool
-from harness.sim.keys import Key, prefix_keys
+from harness.sim.keys import CHUNK_KEYS, Key, prefix_keys
 from harness.sim.lmcache import NOTHING, Found, LMCacheSpec, LMCacheTiers
 
 
@@ -21,17 +21,23 @@ class CacheSpec:
     lmcache: LMCacheSpec | None = None
     caching: bool = True
 
-    def costs(self) -> list[str]:
-        """What the sizes cost that do not divide one another, in words; nothing where they do."""
-        chunk = self.lmcache.chunk_tokens if self.lmcache is not None else self.block_tokens
-        if chunk % self.block_tokens == 0:
+    def costs(self, longest_prompt_tokens: int) -> list[str]:
+        """What sizes that do not fit one another cost, in words; nothing where they do."""
+        if self.lmcache is None:
             return []
-        what = (
-            f"chunks of {chunk} tokens are not whole blocks of {self.block_tokens}: what LMCache loads ends inside a "
-            f"block, so that up to {min(chunk, self.block_tokens) - 1} tokens that vLLM holds are loaded again, or "
-            "stay out of its whole blocks"
-        )
-        return [what]
+        chunk, prompt = self.lmcache.chunk_tokens, longest_prompt_tokens // self.lmcache.chunk_tokens
+        said = []
+        if chunk % self.block_tokens:
+            said.append(
+                f"chunks of {chunk} tokens are not whole blocks of {self.block_tokens}: what LMCache loads ends inside "
+                f"a block, so that up to {min(chunk, self.block_tokens) - 1} tokens that vLLM holds are loaded again, "
+                "or stay out of its whole blocks"
+            )
+        rooms = {"host memory": self.lmcache.host_chunks, "the remote tier": self.lmcache.remote_chunks}
+        for tier, room in rooms.items():
+            if room is not None and room < prompt:
+                said.append(f"{tier} holds {room:.0f} chunks, and the longest prompt has {prompt}: it never hits whole")
+        return said
 
     def refuse_too_small(self, plan: Plan) -> None:
         """Raises ValueError where a request of `plan`, its answer included, never fits into vLLM's cache."""
@@ -84,9 +90,8 @@ class Caches:
         blocks = tuple(prefix_keys(tokens, spec.block_tokens))
         if spec.lmcache is None:
             return Prompt(len(tokens), blocks, ())
-        if spec.lmcache.chunk_tokens == spec.block_tokens:
-            return Prompt(len(tokens), blocks, blocks)
-        return Prompt(len(tokens), blocks, tuple(prefix_keys(tokens, spec.lmcache.chunk_tokens)))
+        chunks = CHUNK_KEYS[spec.lmcache.hashing](tokens, spec.lmcache.chunk_tokens)
+        return Prompt(len(tokens), blocks, tuple(chunks))
 
     def find(self, prompt: Prompt) -> Found:
         """What LMCache's tiers have of it."""

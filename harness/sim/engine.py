@@ -5,6 +5,7 @@ arrival, those that hold blocks before the others; one that waits for a load is 
 room holds up those behind it.
 """
 
+import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,9 +43,13 @@ class Engine:
         self._service = service
         self._loader = Loader(self.loads, service.loads_in_flight)
         self._copied_at = 0.0
+        self._untold = 0
+        self._draws = random.Random(service.seed)  # noqa: S311 - how long a prompt takes is no secret
 
     def add(self, job: Job) -> None:
         """A request has come."""
+        job.slowness = self._draws.choice(self._service.prefill_spread)
+        job.hit_fixed_s = self._service.hit_fixed_s + self._draws.choice(self._service.hit_fixed_spread_s)
         self.waiting.append(job)
 
     def next_event(self, now: float) -> float | None:
@@ -60,6 +65,7 @@ class Engine:
     def step(self, now: float) -> Step | None:
         """Schedule what can be, and compute it; None where there is nothing to compute now."""
         self._loader.advance(now)
+        self._untold = 0
         batch: list[tuple[Job, int]] = []
         budget = self._schedule_running(batch, self._service.batched_tokens)
         if budget is not None:
@@ -68,8 +74,10 @@ class Engine:
             self._admit_waiting(batch, self._service.batched_tokens, now)
         if not batch:
             return None
-        computes_s = self._load_in_step([job for job, _ in batch], now)
-        compute_s = self._service.step_s + sum(tokens for _, tokens in batch) / self._service.prefill_tokens_per_s
+        polled_s = now + self._untold * self._service.lookup_poll_s
+        computes_s = self._load_in_step([job for job, _ in batch], polled_s)
+        effort = sum(tokens * job.slowness for job, tokens in batch)
+        compute_s = self._service.step_s + effort / self._service.prefill_tokens_per_s
         end = computes_s + compute_s
         for job, _ in batch:
             job.scheduled_s = now if job.scheduled_s is None else job.scheduled_s
@@ -130,12 +138,12 @@ class Engine:
             if tiers is not None:
                 job.fetched = tiers.fetched(job.found, self.caches.hit(job.prompt, job.found).local_tokens)
             job.stage = Stage.FOUND
-            if job.fetched and self._service.loads == "asynchronous":
-                job.load = self._loader.submit(self._parts(job), now)
-                job.stage = Stage.FETCHING
-        if job.stage is Stage.FETCHING:
-            assert job.load is not None  # noqa: S101
-            if job.load.ends_at is None or job.load.ends_at > now:
+            if tiers is not None and self._service.loads == "asynchronous":
+                job.load = self._loader.submit(self._parts(job), now) if job.fetched else None
+                job.stage = Stage.ASKED
+        if job.stage is Stage.ASKED:
+            if not self._answered(job, now):
+                self._untold += 1
                 return False
             job.stage = Stage.FOUND
         if job.stage is Stage.COPYING:
@@ -146,6 +154,17 @@ class Engine:
             self.caches.pool.publish(job.held, job.computed)
             job.stage = Stage.READY
         return True
+
+    def _answered(self, job: Job, now: float) -> bool:
+        """Whether the engine knows by now what a lookup found, and that all of it is in host memory."""
+        there = job.load is None or (job.load.ends_at is not None and job.load.ends_at <= now)
+        every = self._service.lookup_steps
+        if not self.running or not every:
+            return there
+        look, job.looks = job.looks, job.looks + 1
+        if look % every == every - 1:
+            job.answered = there
+        return look > 0 and look % every == 0 and job.answered
 
     def _take_blocks(self, job: Job, budget: int, now: float) -> int | None:
         """How many tokens of a job are computed in this step: 0 where it only begins to load, None without room."""
@@ -168,7 +187,7 @@ class Engine:
         if copies:
             moved = hit.external_tokens / self._chunk_tokens * self._chunk_bytes
             begin = max(now, self._copied_at) if self._service.copies_in_turn else now
-            job.ready_s = begin + self._service.hit_fixed_s + moved / self._service.host_bytes_per_s
+            job.ready_s = begin + job.hit_fixed_s + moved / self._service.host_bytes_per_s
             self._copied_at = job.ready_s
             job.load_s = job.ready_s - (now if job.load is None else job.load.asked_at)
             job.stage = Stage.COPYING
@@ -190,7 +209,7 @@ class Engine:
         end = now
         for job in loading:
             assert job.hit is not None  # noqa: S101
-            end = self.loads.move(self._parts(job), end + self._service.hit_fixed_s)
+            end = self.loads.move(self._parts(job), end + job.hit_fixed_s)
             end += job.hit.external_tokens / self._chunk_tokens * self._chunk_bytes / self._service.host_bytes_per_s
         for job in loading:
             job.load_s = end - now

@@ -14,7 +14,7 @@ class Stage(Enum):
     """What a request that is not running waits for."""
 
     NEW = auto()  # to be looked up
-    FETCHING = auto()  # for what comes from the remote tier
+    ASKED = auto()  # for the lookup's answer, and for what comes from the remote tier meanwhile
     FOUND = auto()  # for room
     COPYING = auto()  # for what comes from host memory; it has its blocks
     READY = auto()  # to be scheduled; it has its blocks and what was loaded
@@ -25,16 +25,22 @@ class Job:
     """A request, how far it is, and when what happened to it (seconds since the simulation began).
 
     `known` tokens are those of the prompt and of the answer so far; `computed` of them have their KV. With no token
-    left to compute the next one of the answer is there.
+    left to compute the next one of the answer is there. `slowness` is how much longer than usual its tokens take, and
+    `hit_fixed_s` its own T0. `looks` counts how often a busy engine has looked for the lookup's
+    answer; `answered` is what it would be told at the next.
     """
 
     request: PlannedRequest
     prompt: Prompt
     due_s: float
+    slowness: float = 1.0
+    hit_fixed_s: float = 0.0
     stage: Stage = Stage.NEW
     found: Found = NOTHING
     fetched: tuple[int, ...] = ()
     load: Load | None = None
+    looks: int = 0
+    answered: bool = False
     hit: Hit | None = None
     held: Held | None = None
     known: int = 0

@@ -20,7 +20,8 @@ class LMCacheSpec:
 
     `fetches_whole`: a lookup brings everything that only the remote tier has, even what vLLM holds (the multiprocess
     server, and asynchronous loads in-process). `keeps_fetched`: it then stays in host memory (in-process).
-    `stores_answers`: whole chunks that end in the answer are stored too (multiprocess).
+    `stores_answers`: whole chunks that end in the answer are stored too (multiprocess). `hashing` is that of the
+    chunks: blake3 in the multiprocess server, sha256_cbor inside the engine.
     """
 
     chunk_tokens: int
@@ -30,6 +31,19 @@ class LMCacheSpec:
     fetches_whole: bool = True
     keeps_fetched: bool = False
     stores_answers: bool = True
+    hashing: str = "blake3"
+
+    @property
+    def host_chunks(self) -> int | None:
+        """How many chunks host memory holds; None where nothing stays in it."""
+        return None if self.host is None else self.host.chunks
+
+    @property
+    def remote_chunks(self) -> float | None:
+        """How many all instances hold together; None without a limit, or without instances."""
+        if self.remote is None or self.remote.instance_bytes is None or not self.chunk_bytes:
+            return None
+        return self.remote.instances * self.remote.instance_bytes // self.chunk_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class RemoteTier:
         elif spec.placement == "consistent":
             home = _highest(key, spec.instances)
         else:
-            home = int.from_bytes(key[:8], "big") % spec.instances
+            home = int.from_bytes(key, "big") % spec.instances
         return (Part(home, self._part_bytes),)
 
     def use(self, key: Key, place: int) -> None:

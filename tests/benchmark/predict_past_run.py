@@ -18,12 +18,12 @@ from harness.experiment.machine import Machine
 from harness.experiment.predict import measured_costs
 from harness.experiment.prepare import Prepared, prepare
 from harness.experiment.simulation import cache_spec, cell_of, service_of
-from harness.experiment.warm_up import WarmUp
+from harness.experiment.warm_up import WarmUp, warm_up_plan
 from harness.records import Outcome, RequestRecord, Run
 from harness.records.latency import latencies
 from harness.sim import simulate_queue
 from harness.store import open_run
-from tests.fakes.plans import CELL, request
+from tests.fakes.plans import CELL
 
 _STAMPS = ("sent_ns", "first_token_ns", "last_token_ns", "completion_tokens", "cached_tokens")
 
@@ -35,7 +35,7 @@ def rows(run: Run, arm: Arm, pass_name: str, workload: str) -> list[dict[str, An
     return sorted(found, key=lambda row: row["due_ns"])
 
 
-def warmed(run: Run, arm: Arm) -> WarmUp:
+def warmed(run: Run, prepared: Prepared, arm: Arm) -> WarmUp:
     """What the arm did while it warmed up: the first half of its rows was cold."""
     records = [
         RequestRecord(
@@ -46,7 +46,8 @@ def warmed(run: Run, arm: Arm) -> WarmUp:
         for row in rows(run, arm, "warmup", "warmup")
     ]
     half = len(records) // 2
-    return WarmUp(request(0, [1]), tuple(records[:half]), tuple(records[half:]))
+    requests = warm_up_plan(arm.name, prepared.workloads).passes[1].requests
+    return WarmUp(requests, tuple(records[:half]), tuple(records[half:]))
 
 
 def lines(run: Run, prepared: Prepared) -> Iterator[str]:
@@ -57,7 +58,7 @@ def lines(run: Run, prepared: Prepared) -> Iterator[str]:
     for arm in prepared.arms:
         if arm.name not in ran:
             continue
-        costs = measured_costs(prepared, arm, warmed(run, arm), machine)
+        costs = measured_costs(prepared, arm, warmed(run, prepared, arm), machine)
         caches = cache_spec(prepared.experiment, arm, prepared.model.kv_bytes)
         yield f"{arm.name}: {costs}"
         for workload in prepared.experiment.workloads:

@@ -9,6 +9,7 @@ import pytest
 from harness.records import SCHEMA_VERSION, SCHEMAS
 from harness.store import open_run
 from tests.live.conftest import CONFIG, Kvreplay, read_json, rows, total
+from tests.live.predicted import predicted_one_for_one
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -97,6 +98,22 @@ def test_behind_the_engine_every_document_is_served_in_the_second_pass(folder: P
     (counters,) = rows(run.passes, arm="valkey-1", **{"pass": "again"})
     assert counters["external_prefix_cache_hits"] == HIT_TOKENS * DOCUMENTS
     assert counters["valkey_get_calls"] == DOCUMENTS * HIT_TOKENS // 256
+
+
+def test_cached_tokens_were_predicted_one_for_one(folder: Path) -> None:
+    """Blocks of 128: vLLM alone and with a Valkey, every request's tokens of each cache; test_prediction has others."""
+    predicted_one_for_one(open_run(folder))
+
+
+def test_hits_of_the_trace_were_predicted_within_two_percent(folder: Path) -> None:
+    """Not exact by promise: in an open loop it matters who comes first, who ends first and when a store is done."""
+    run = open_run(folder)
+    predicted, measured = (
+        total([row["cached_tokens"] for row in rows(table, arm="valkey-1", **{"pass": "replay"})])
+        for table in (run.predictions, run.requests)
+    )
+    assert predicted == pytest.approx(measured, rel=0.02)
+    assert measured > 0
 
 
 def test_one_valkey_gives_the_answers_that_computing_gives(folder: Path) -> None:

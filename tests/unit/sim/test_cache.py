@@ -168,5 +168,21 @@ def test_sizes_that_do_not_divide_are_allowed_and_named() -> None:
     plan: Plan = plan_passes("docs", 4, 1000, 5, 1, ("first", "again"), 1, PROMPTING)
     again = simulate_cache(plan, spec, CELL).requests[4:]
     assert [one.cached_tokens for one in again] == [1000] * 4
-    assert "not whole blocks" in spec.costs()[0]
-    assert CacheSpec(400, 16, lmcache(256)).costs() == []
+    assert "not whole blocks" in spec.costs(1005)[0]
+    assert CacheSpec(400, 16, lmcache(256)).costs(1005) == []
+
+
+@pytest.mark.parametrize(
+    ("cache", "said"),
+    [
+        (lmcache(256, host_chunks=3), "host memory holds 3 chunks, and the longest prompt has 4"),
+        (
+            lmcache(256, host_chunks=None, remote=RemoteSpec(2, instance_bytes=400 * KV_BYTES)),
+            "the remote tier holds 3 chunks, and the longest prompt has 4",
+        ),
+    ],
+)
+def test_a_tier_smaller_than_a_prompt_is_allowed_and_named(cache: LMCacheSpec, said: str) -> None:
+    """It never hits whole; a tier with room for it has nothing to say."""
+    assert said in CacheSpec(400, 16, cache).costs(1100)[0]
+    assert CacheSpec(400, 16, cache).costs(1000) == []

@@ -84,7 +84,7 @@ TIERS = LMCacheSpec(4, 400.0, HostSpec(6), RemoteSpec(2))
     st.sampled_from([None, TIERS, replace(TIERS, host=None), replace(TIERS, host=None, fetches_whole=False)]),
     st.sampled_from(["asynchronous", "in-step"]),
     st.sampled_from(["none", "beside", "competing"]),
-    st.integers(1, 3),
+    st.tuples(st.integers(1, 3), st.integers(0, 2), st.sampled_from([0.0, 0.005])),
     st.integers(9, 30),
     st.integers(1, 6),
 )
@@ -94,16 +94,25 @@ def test_every_request_ends_in_order_of_time(
     tiers: LMCacheSpec | None,
     loads: str,
     stores: str,
-    in_flight: int,
+    lookups: tuple[int, int, float],
     blocks: int,
     answer: int,
 ) -> None:
     """Each request ends once, its stamps in order, its parts adding up to its TTFT, run after run."""
     arrivals = list(zip(sorted(dues), prompts, strict=False))
     plan = plan_of(opened(arrivals, max_tokens=answer), closed(prompts, concurrency=2, max_tokens=answer))
+    in_flight, *looks = lookups
     service = Service(
-        *(100.0, 0.01, 0.05), loads, in_flight, (1e3, 2e3), 0.5, 1e5, stores, 1e4, batched_tokens=5, running=3
-    )  # type: ignore[arg-type]
+        *(100.0, 0.01, 0.05, (0.9, 1.2), (-0.01, 0.02), loads, in_flight, (1e3, 2e3)),  # type: ignore[arg-type]
+        instance_cv=0.5,
+        host_bytes_per_s=1e5,
+        stores=stores,  # type: ignore[arg-type]
+        writer_bytes_per_s=1e4,
+        lookup_steps=looks[0],
+        lookup_poll_s=looks[1],
+        batched_tokens=5,
+        running=3,
+    )
     caches = CacheSpec(blocks, 2, tiers)
     found = simulate_queue(plan, caches, service, CELL)
 
@@ -206,6 +215,64 @@ def test_a_cap_on_loads_in_flight_makes_the_others_wait() -> None:
     assert second == pytest.approx(2 * first, abs=0.01)
 
 
+@pytest.mark.parametrize(("steps", "waited"), [(0, 0), (1, 1), (2, 2)])
+def test_a_busy_engine_reads_a_lookups_answer_only_between_steps(steps: int, waited: int) -> None:
+    """While an answer of many tokens is written, 0.1 s each, a hit in host memory is seen so many steps later."""
+    long, hit = request(0, np.full(100, 7), max_tokens=50, due_s=0.0), request(1, [*[9] * 8, 1], due_s=1.05)
+    plan = plan_of(PassPlan("replay", (long, hit), None), prewarm=closed([[9] * 8], name="prewarm"))
+    caches = CacheSpec(100, 2, LMCacheSpec(4, 4.0, HostSpec(100), None))
+    service = Service(1e6, step_s=0.1, lookup_steps=steps)
+    _, found = simulate_queue(plan, caches, service, CELL).requests
+    looked, copied, computed = 1, waited, 1  # the step under way, those until the answer is read, its own
+    assert found.first_token_ns is not None
+    assert found.first_token_ns - found.due_ns == pytest.approx((looked + copied + computed) * 0.1e9, abs=0.06e9)
+    assert found.external_cached_tokens == 8
+
+
+def test_what_is_still_on_its_way_when_it_is_asked_for_waits_for_the_next_asking() -> None:
+    """Of two steps a round: a load that ends in the second step of a round is seen at the end of the next round."""
+    long = request(0, np.full(100, 7), max_tokens=100, due_s=0.0)
+    hit = request(1, [*[9] * 8, 1], due_s=1.0001)
+    plan = plan_of(PassPlan("replay", (long, hit), None), prewarm=closed([[9] * 8], name="prewarm"))
+    caches = CacheSpec(300, 2, LMCacheSpec(4, 4.0, None, RemoteSpec(1)), caching=False)
+    seen = []
+    for takes in (0.05, 0.15, 0.25, 0.35):
+        service = Service(1e6, step_s=0.1, instance_bytes_per_s=(8.0 / takes,), lookup_steps=2)
+        one = simulate_queue(plan, caches, service, CELL).requests[1]
+        seen.append(round(((one.first_token_ns or 0) - one.due_ns) / 1e8))
+    assert seen == [4, 6, 6, 8]
+
+
+def test_an_idle_engine_reads_an_answer_at_once() -> None:
+    """Alone, a hit takes as long however many steps a round has, and is held up by no look."""
+    alone = [ttft_s(run([0.0], remote(), replace(BASE, lookup_steps=steps, lookup_poll_s=0.01))) for steps in (0, 1, 2)]
+    assert alone == [[pytest.approx(2.501)]] * 3
+
+
+def test_each_look_that_is_told_nothing_holds_up_the_step() -> None:
+    """One lookup under way for 1 s: each token of another's answer takes 0.05 s more until then."""
+    long, hit = request(0, np.full(100, 7), max_tokens=30, due_s=0.0), request(1, [*[9] * 8, 1], due_s=0.0)
+    plan = plan_of(PassPlan("replay", (long, hit), None), prewarm=closed([[9] * 8], name="prewarm"))
+    caches = CacheSpec(100, 2, LMCacheSpec(4, 4.0, None, RemoteSpec(1)), caching=False)
+    service = Service(1e6, step_s=0.1, instance_bytes_per_s=(8.0,), lookup_steps=1, lookup_poll_s=0.05)
+    answer, _ = simulate_queue(plan, caches, service, CELL).requests
+    gaps = np.diff(answer.chunk_ns) / 1e9
+    assert gaps[:5] == pytest.approx(0.15, abs=1e-3)
+    assert gaps[-5:] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_prompts_draw_their_times_from_the_spread() -> None:
+    """Each alone takes one of the times given, each of them comes up, and the same seed gives the same."""
+    replay, prewarm = warm(np.arange(40) * 10.0)
+    service = replace(BASE, prefill_spread=(0.5, 2.0), hit_fixed_spread_s=(0.0, 1.0, 3.0))
+    found = [ttft_s(simulate_queue(plan_of(replay, prewarm=prewarm), remote(), service, CELL)) for _ in range(2)]
+    assert found[0] == found[1]
+    extra = [round(one - 2.5) for one in found[0]]
+    assert set(extra) == {0, 1, 3}
+    cold = ttft_s(simulate_queue(plan_of(replay), CacheSpec(10_000, 16, caching=False), service, CELL))
+    assert {round(one, 3) for one in cold} == {0.5, 2.002}
+
+
 def test_stores_that_compete_slow_loads_down() -> None:
     """A prompt that is computed and stored ahead of a load holds that load up where one server does both."""
     own = np.full(500, 77, dtype=np.uint32)
@@ -265,6 +332,10 @@ def test_out_of_blocks_the_last_gives_way_and_comes_back() -> None:
         ({"step_s": math.inf}, "zero or above"),
         ({"loads_in_flight": 0}, "one or above"),
         ({"writer_bytes_per_s": 0.0}, "writer_bytes_per_s"),
+        ({"lookup_steps": 3}, "lookup_steps is 3"),
+        ({"lookup_poll_s": -1.0}, "zero or above"),
+        ({"prefill_spread": (1.0, 0.0)}, "a spread"),
+        ({"hit_fixed_spread_s": (-1.0,)}, "a spread"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(wrong: dict[str, object], said: str) -> None:
