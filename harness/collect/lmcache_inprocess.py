@@ -23,30 +23,63 @@ _SIZE = rf"size: {_NUMBER} (?:gb|GB), (?:cost|total time) {_NUMBER} ms, throughp
 
 
 def _lookup(groups: Groups, _: KeyLayout | None) -> Fields:
-    fields = request_of(groups[0])
-    fields["tokens"], fields["computed_tokens"] = int(groups[1]), int(groups[2])
-    fields["hit_tokens"], fields["need_tokens"] = int(groups[3]), int(groups[4])
-    return fields
+    request_id, seq = request_of(groups[0])
+    return {
+        "request_id": request_id,
+        "seq": seq,
+        "tokens": int(groups[1]),
+        "computed_tokens": int(groups[2]),
+        "hit_tokens": int(groups[3]),
+        "need_tokens": int(groups[4]),
+    }
 
 
 def _lookup_of_old(groups: Groups, _: KeyLayout | None) -> Fields:
-    fields = request_of(groups[0])
-    fields["tokens"], fields["hit_tokens"], fields["need_tokens"] = int(groups[1]), int(groups[2]), int(groups[3])
-    return fields
+    request, tokens, hit, need = groups
+    return {**_waits((request, tokens), _), "hit_tokens": int(hit), "need_tokens": int(need)}
 
 
 def _waits(groups: Groups, _: KeyLayout | None) -> Fields:
-    return {**request_of(groups[0]), "tokens": int(groups[1])}
+    request_id, seq = request_of(groups[0])
+    return {"request_id": request_id, "seq": seq, "tokens": int(groups[1])}
 
 
 def _load(groups: Groups, layout: KeyLayout | None) -> Fields:
-    fields = _moved(groups[0], groups[1], groups[3], layout)
-    fields["need_tokens"] = int(groups[2])
-    return _with_figures(fields, groups[4:])
+    request_id, seq = request_of(groups[0])
+    tokens = int(groups[1])
+    return {
+        "request_id": request_id,
+        "seq": seq,
+        "tokens": tokens,
+        "need_tokens": int(groups[2]),
+        "total_tokens": int(groups[3]),
+        "bytes": _bytes(tokens, layout, groups[4]),
+        "cost_ms": float(groups[5]),
+        "gb_per_s": float(groups[6]),
+    }
+
+
+def _load_of_layers(groups: Groups, layout: KeyLayout | None) -> Fields:
+    request, tokens, needed, total = groups
+    return {**_moved(request, tokens, total, layout), "need_tokens": int(needed)}
 
 
 def _store(groups: Groups, layout: KeyLayout | None) -> Fields:
-    return _with_figures(_moved(groups[0], groups[1], groups[2], layout), groups[3:])
+    request_id, seq = request_of(groups[0])
+    tokens = int(groups[1])
+    return {
+        "request_id": request_id,
+        "seq": seq,
+        "tokens": tokens,
+        "total_tokens": int(groups[2]),
+        "bytes": _bytes(tokens, layout, groups[3]),
+        "cost_ms": float(groups[4]),
+        "gb_per_s": float(groups[5]),
+    }
+
+
+def _store_of_old(groups: Groups, layout: KeyLayout | None) -> Fields:
+    return _moved(groups[0], groups[1], groups[2], layout)
 
 
 def _announced(groups: Groups, layout: KeyLayout | None) -> Fields:
@@ -54,30 +87,31 @@ def _announced(groups: Groups, layout: KeyLayout | None) -> Fields:
 
 
 def _answered(groups: Groups, layout: KeyLayout | None) -> Fields:
-    fields = request_of(groups[0])
-    fields["hit_tokens"] = tokens = int(groups[1])
-    fields["bytes"] = None if layout is None else layout.bytes_of(tokens)
-    return fields
+    request_id, seq = request_of(groups[0])
+    tokens = int(groups[1])
+    return {"request_id": request_id, "seq": seq, "hit_tokens": tokens, "bytes": _bytes(tokens, layout)}
 
 
 def _nothing(_: Groups, __: KeyLayout | None) -> Fields:
     return {}
 
 
-def _moved(engine_id: str, tokens: str, total: str, layout: KeyLayout | None) -> Fields:
-    fields = request_of(engine_id)
-    fields["tokens"], fields["total_tokens"] = int(tokens), int(total)
-    fields["bytes"] = None if layout is None else layout.bytes_of(fields["tokens"])
-    return fields
+def _moved(request: str, tokens: str, total: str, layout: KeyLayout | None) -> Fields:
+    request_id, seq = request_of(request)
+    moved = int(tokens)
+    return {
+        "request_id": request_id,
+        "seq": seq,
+        "tokens": moved,
+        "total_tokens": int(total),
+        "bytes": _bytes(moved, layout),
+    }
 
 
-def _with_figures(fields: Fields, sized: Groups) -> Fields:
-    """With size, time and rate, if the line has them; a size that is known exactly stays."""
-    if sized:
-        if fields["bytes"] is None:
-            fields["bytes"] = round(float(sized[0]) * _GIB)
-        fields["cost_ms"], fields["gb_per_s"] = float(sized[1]), float(sized[2])
-    return fields
+def _bytes(tokens: int, layout: KeyLayout | None, gib: str | None = None) -> int | None:
+    """What so many tokens are: exact where a token's size is known, else by the size that the line gives."""
+    exact = None if layout is None else layout.bytes_of(tokens)
+    return round(float(gib) * _GIB) if exact is None and gib is not None else exact
 
 
 _ID = r"\[req_id=([^\]]*)\] "
@@ -112,14 +146,14 @@ INPROCESS = (
         _waits,
     ),
     Pattern("load", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Retrieved {_WAY}{_SIZE};"), _load),
-    Pattern("load", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Retrieved {_SAME}"), _load),  # layer by layer
+    Pattern("load", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Retrieved {_SAME}"), _load_of_layers),
     Pattern("load", "0.3.7", "0.3.14", "Retrieved ", line(rf"{_NO_ID}Retrieved {_WAY}{_SIZE};"), _load),
     Pattern("load", "0.3.4", "0.3.6", "Retrieved ", line(rf"{_NO_ID}Retrieved {_SAME}\. {_SIZE};"), _load),
-    Pattern("load", "0.3.1", "0.3.14", "Retrieved ", line(rf"{_NO_ID}Retrieved {_SAME}"), _load),
+    Pattern("load", "0.3.1", "0.3.14", "Retrieved ", line(rf"{_NO_ID}Retrieved {_SAME}"), _load_of_layers),
     Pattern(None, "0.3.1", "0.5.6", "Retrieved ", line(r"Retrieved \d+ tokens"), _nothing),  # after the last layer
     Pattern("store", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Stored {_PART}\. {_SIZE}{_PUT}"), _store),
     Pattern("store", "0.3.2", "0.3.14", "Stored ", line(rf"{_NO_ID}Stored {_PART}\. {_SIZE}{_PUT}"), _store),
-    Pattern("store", "0.3.1", "0.3.12", "Stored ", line(rf"{_NO_ID}Stored {_PART}"), _store),
+    Pattern("store", "0.3.1", "0.3.12", "Stored ", line(rf"{_NO_ID}Stored {_PART}"), _store_of_old),
     Pattern(  # before it is done, without a time: a store is counted by the line that has a cost
         "store",
         *("0.3.1", "0.5.6", "Storing KV cache"),

@@ -5,9 +5,10 @@ the version, lines that were cut or written over one another, and that no line a
 """
 
 import contextlib
+import gc
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from harness.collect.faults import is_failure
 from harness.collect.key_layout import KeyLayout
 from harness.collect.lmcache_inprocess import INPROCESS
 from harness.collect.lmcache_mp import MULTIPROCESS
-from harness.collect.log_line import TEXT_AT, Message, messages, opens_plainly, plain, writer
+from harness.collect.log_line import MARK, STAMP, Message, messages, plain, unix_ns, writer
 from harness.collect.pattern import Fields, Pattern, request_in, version_number
 from harness.errors import CollectError
 from harness.records import LoadEvent
@@ -24,11 +25,17 @@ OLDEST, NEWEST = "0.3.1", "0.5.6"
 _USE_KNOWN = f"use LMCache {OLDEST} to {NEWEST}; the log itself is kept"
 
 _BEGINNING = 6  # characters of a message that tell which lines it may be
-_BEGINNING_ENDS = TEXT_AT + _BEGINNING
 _PATTERNS = (*MULTIPROCESS, *INPROCESS)
 _BY_BEGINNING: dict[str, tuple[Pattern, ...]] = {
     beginning: tuple(p for p in _PATTERNS if p.opening.startswith(beginning))
     for beginning in {p.opening[:_BEGINNING] for p in _PATTERNS}
+}
+_QUICK_OPENING = f"{MARK}INFO: "
+_TEXT_AT = len("[2026-11-29 20:01:02,345") + len(_QUICK_OPENING)
+_BEGINNING_AT = slice(_TEXT_AT, _TEXT_AT + _BEGINNING)
+_QUICKLY = {
+    beginning: tuple((p, re.compile(f"{STAMP}{_QUICK_OPENING}{p.regex.pattern}")) for p in patterns)
+    for beginning, patterns in _BY_BEGINNING.items()
 }
 _BANNER = re.compile(
     r"LMCache v(\d+\.\d+\.\d+\S*) \(|LMCache initialized for role \S+ with version (\d+\.\d+\.\d+\S*),"
@@ -75,8 +82,9 @@ def parse_log(
     line without its end of line is the writer's death, and is left out if it cannot be read.
     """
     reader = _Reader(arm, repeat, instance, file, version, layout)
-    for line_no, raw in enumerate(lines, start=1):
-        reader.read(raw, line_no)
+    with _without_collections():
+        for line_no, raw in enumerate(lines, start=1):
+            reader.read(raw, line_no)
     return reader.log(may_be_silent=may_be_silent)
 
 
@@ -129,18 +137,17 @@ class _Reader:
             self._message(message, raw, line, line_no)
 
     def _quickly(self, line: str, line_no: int) -> bool:
-        """Take a line as nearly all about moves are, without taking it apart; False if it is not one, or not known."""
-        patterns = _BY_BEGINNING.get(line[TEXT_AT:_BEGINNING_ENDS])
-        t_unix_ns = None if patterns is None else opens_plainly(line)
-        if patterns is None or t_unix_ns is None:
-            return False
-        for pattern in patterns:
-            match = pattern.regex.match(line, TEXT_AT)
-            if match is not None and pattern.kind is not None:
-                self._known = True
-                self._patterns.add(pattern)
-                self._append(t_unix_ns, pattern.kind, line, line_no, pattern.read(match.groups(), self._layout))
-                return True
+        """Take a line as nearly all about moves are: whole, at INFO, nothing in front. False if it is another."""
+        for pattern, regex in _QUICKLY.get(line[_BEGINNING_AT], ()):
+            match = regex.match(line)
+            if match is not None and pattern.kind is not None and line.find(MARK, match.end()) < 0:
+                groups = match.groups()
+                t_unix_ns = unix_ns(groups[0], groups[1], groups[2])
+                if t_unix_ns is not None:
+                    self._known = True
+                    self._patterns.add(pattern)
+                    self._append(pattern.kind, t_unix_ns, line, line_no, pattern.read(groups[3:], self._layout))
+                    return True
         return False
 
     def log(self, *, may_be_silent: bool) -> LmcacheLog:
@@ -162,51 +169,39 @@ class _Reader:
     def _message(self, message: Message, raw: str, line: str, line_no: int) -> None:
         text = message.text
         patterns = _BY_BEGINNING.get(text[:_BEGINNING])
-        if patterns is not None:
-            for pattern in patterns:
-                match = pattern.regex.match(text)
-                if match is not None:
-                    self._patterns.add(pattern)
-                    if pattern.kind is not None:
-                        self._add(pattern.kind, message, line, line_no, pattern.read(match.groups(), self._layout))
-                    return
+        if (known := _known(text)) is not None:
+            pattern, match = known
+            self._patterns.add(pattern)
+            if pattern.kind is not None:
+                fields = pattern.read(match.groups(), self._layout)
+                fields["rank"], fields["pid"] = writer(message.process)
+                self._append(pattern.kind, message.t_unix_ns, line, line_no, fields)
+            return
         if message.cut and (patterns is not None or _may_be_of_a_move(text)):
             self._give_up()
             self._open = message, line_no
         elif patterns is not None and _OF_A_MOVE.search(text):
             self._unread(line, line_no, ended=raw.endswith("\n"))
         elif is_failure(message.level, text):
-            self._add("failure", message, line, line_no, request_in(text))
+            (request_id, seq), (rank, pid) = request_in(text), writer(message.process)
+            fields = {"request_id": request_id, "seq": seq, "rank": rank, "pid": pid}
+            self._append("failure", message.t_unix_ns, line, line_no, fields)
         else:
             self._about_the_server(text, line, line_no)
 
-    def _add(self, kind: str, message: Message, line: str, line_no: int, fields: Fields) -> None:
-        rank, pid = writer(message.process) if message.process else (None, None)
-        self._append(message.t_unix_ns, kind, line, line_no, fields | {"rank": rank, "pid": pid})
-
-    def _append(self, t_unix_ns: int, kind: str, line: str, line_no: int, fields: Fields) -> None:
+    def _append(self, kind: str, t_unix_ns: int, line: str, line_no: int, fields: Fields) -> None:
         version = self._banner or self._version or ""
-        self._events.append(
-            LoadEvent(
-                self._arm,
-                self._repeat,
-                t_unix_ns,
-                self._instance,
-                version,
-                kind,
-                line,
-                line_no,
-                self._file,
-                **fields,
-            )
+        event = LoadEvent(
+            self._arm, self._repeat, t_unix_ns, self._instance, version, kind, line, line_no, self._file, **fields
         )
+        self._events.append(event)
 
     def _without_envelope(self, line: str, line_no: int) -> None:
         """What is left of a message that was cut, the banner, or a line of a version before the first known."""
         if self._open is not None:
             cut, cut_no = self._open
             whole = cut._replace(text=cut.text + line, cut=False)
-            if any(pattern.regex.match(whole.text) for pattern in _BY_BEGINNING.get(whole.text[:_BEGINNING], ())):
+            if _known(whole.text) is not None:
                 self._open = None
                 self._message(whole, "\n", whole.text, cut_no)
                 return
@@ -263,6 +258,26 @@ class _Reader:
         if ended:
             raise unread
         self._torn = unread
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """No garbage collection: each would look through all the events again, and none of them is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _known(text: str) -> tuple[Pattern, re.Match[str]] | None:
+    """The known line that begins a message's text, if one does."""
+    for pattern in _BY_BEGINNING.get(text[:_BEGINNING], ()):
+        if match := pattern.regex.match(text):
+            return pattern, match
+    return None
 
 
 def _may_be_of_a_move(text: str) -> bool:

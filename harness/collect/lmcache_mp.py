@@ -18,10 +18,16 @@ _FOUND = r"\((\d+) L1, (\d+) L2\) in (\d+(?:\.\d+)?) ms"
 
 
 def _prefetch(groups: Groups, layout: KeyLayout | None) -> Fields:
+    request_id, seq = request_of(groups[5]) if len(groups) > _ANONYMOUS else (None, None)
     keys, l2_keys = int(groups[1]), int(groups[3])
-    fields = request_of(groups[5]) if len(groups) > _ANONYMOUS else {}
-    fields["keys"], fields["l1_keys"], fields["l2_keys"] = keys, int(groups[2]), l2_keys
-    fields["cost_ms"] = float(groups[4])
+    fields: Fields = {
+        "request_id": request_id,
+        "seq": seq,
+        "keys": keys,
+        "l1_keys": int(groups[2]),
+        "l2_keys": l2_keys,
+        "cost_ms": float(groups[4]),
+    }
     if layout is not None:
         fields["tokens"], fields["hit_tokens"] = layout.tokens(keys), layout.tokens(int(groups[0]))
         fields["bytes"] = None if layout.bytes_per_key is None else l2_keys * layout.bytes_per_key

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from harness.collect.key_layout import KeyLayout
@@ -38,37 +39,33 @@ def line(text: str) -> re.Pattern[str]:
     return re.compile(rf"{text}(?= \(|\s*$)")
 
 
-def request_of(engine_id: str | None) -> Fields:
-    """The client's id out of the engine's, and its seq if it is one of ours.
+@lru_cache(maxsize=1024)  # the lines of a request are near one another
+def request_of(engine_id: str | None) -> tuple[str | None, int | None]:
+    """The client's id out of the engine's, and its seq if it is one of ours; None each if there is no id.
 
     vLLM makes cmpl-<id>-<prompt> or chatcmpl-<id> of it, and since 0.11 or so appends 8 hex digits.
     """
     if engine_id is None or engine_id in _UNTOLD:
-        return {}
+        return None, None
     head, _, suffix = engine_id.rpartition("-")
     request_id, _, prompt = head.rpartition("-")
     if len(suffix) == _HEX_DIGITS and prompt.isdecimal() and request_id.startswith("cmpl-"):
-        return _client(request_id[5:])  # as nearly all are
-    found = _ENGINE_ID.fullmatch(engine_id)
-    if found is None:
-        return {"request_id": engine_id}
-    return _client(found["completion"] or found["chat"])
+        request_id = request_id[5:]  # as nearly all are
+    elif (found := _ENGINE_ID.fullmatch(engine_id)) is not None:
+        request_id = found["completion"] or found["chat"]
+    else:
+        request_id = engine_id
+    _, _, seq = request_id.rpartition("-")
+    return request_id, int(seq) if request_id.startswith("kvr-") and seq.isdecimal() else None
 
 
-def request_in(text: str) -> Fields:
-    """The same for an engine's id somewhere in a text; nothing if there is none."""
-    found = _ENGINE_ID_IN_TEXT.search(text)
-    return {} if found is None else _client(found["completion"] or found["chat"])
+def request_in(text: str) -> tuple[str | None, int | None]:
+    """The same for an engine's id somewhere in a text."""
+    found = _ENGINE_ID_IN_TEXT.search(text) if "cmpl-" in text else None
+    return request_of(None if found is None else found[0])
 
 
 def version_number(version: str) -> tuple[int, int, int] | None:
     """The comparable part of a version such as 0.5.5 or 0.4.7-g05a013b2; None if it has none."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
     return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
-
-
-def _client(request_id: str) -> Fields:
-    _, _, seq = request_id.rpartition("-")
-    if request_id.startswith("kvr-") and seq.isdecimal():
-        return {"request_id": request_id, "seq": int(seq)}
-    return {"request_id": request_id}

@@ -338,6 +338,20 @@ def test_lines_written_over_one_another_are_taken_apart(data: st.DataObject) -> 
     assert {event.rank for event in log.events if event.tokens == 2222} == {1 if process else None}
 
 
+@given(st.data())
+def test_a_line_cut_anywhere_is_read_or_named(data: st.DataObject) -> None:
+    """Cut in its stamp, its level or its text: the other line is read, and this one too or it is said to be cut."""
+    first, second = (
+        f"[2026-11-29 20:01:02,345] LMCache INFO: Stored {tokens} tokens in 0.001 seconds (f.py:1:lmcache.v1.m)\n"
+        for tokens in (1111, 2222)
+    )
+    at = data.draw(st.integers(1, len(first) - 1))
+    log = _log(first[:at] + second + first[at:])
+    tokens = [event.tokens for event in log.events]
+    assert 2222 in tokens
+    assert 1111 in tokens or len(log.cut) == 1
+
+
 def test_what_stays_cut_is_said() -> None:
     """A line whose rest never comes, or whose beginning is lost, is named; it is no error and no event."""
     whole = _line("Stored 256 tokens in 0.001 seconds")
@@ -409,6 +423,20 @@ def test_every_rendered_line_is_read_as_its_kind() -> None:
         assert event.rank == (1 if "rank=1" in line else 0 if "TP0" in line else None), line
         if kind != "failure":
             assert _log(line + "\n").events[0].kind == kind, "the lines alone tell what they are"
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the rendered lines are not beside this checkout")
+def test_what_stands_around_a_line_changes_nothing_of_it() -> None:
+    """In colour or not, at another level, behind vLLM's name of the process: the same event, but for who wrote it."""
+    for version, line in _rendered():
+        (event,) = _parse(line + "\n", version)
+        bare = line[line.index("[20") :]
+        others = [_parse(text + "\n", version) for text in (bare, f"(Worker_TP3 pid=77) {line}")]
+        if event.kind != "failure":
+            others.append(_parse(bare.replace("LMCache INFO:", "LMCache DEBUG:") + "\n", version))
+        for (other,) in others:
+            kept = {"line": event.line, "rank": event.rank, "pid": event.pid}
+            assert other._replace(**kept) == event, line
 
 
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the live logs are not beside this checkout")
