@@ -40,13 +40,14 @@ class Verdict:
 def judge(findings: Sequence[Finding], caveats: Sequence[ScopedCaveat], meta: Mapping[str, Any]) -> Verdict:
     """Whether the remote tier pays, by the trace replay (else the last measured pass). A missing arm is no error."""
     contest = find_contest(findings, caveats, meta)
-    return Verdict(word(contest), _sentence(contest))
+    return Verdict(word(contest), _sentence(contest, meta))
 
 
-def _sentence(contest: Contest | None) -> str:
+def _sentence(contest: Contest | None, meta: Mapping[str, Any]) -> str:
     if contest is None:
         return "No measured pass has any request, so this run says nothing about a remote tier."
-    where = f"On this machine, in {contest.workload}/{contest.pass_name},"
+    attached = ((meta.get("spec") or {}).get("engine") or {}).get("backend") == "attach"
+    where = f"On {'these servers' if attached else 'this machine'}, in {contest.workload}/{contest.pass_name},"
     if not contest.remotes:
         return f"{where} no arm has a remote tier (`valkey`), so this run cannot say whether one pays."
     if contest.recompute is None:
