@@ -22,7 +22,7 @@ def commands(meta: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
         traces = [one.get("trace") or {} for one in spec.get("workloads") or ()]
         limits = [int(trace["limit"]) for trace in traces if trace.get("limit") is not None]
         chosen += [("--limit", str(max(limits)))] if limits else []
-        chosen += [("--repeats", str(spec.get("repeats", 1)))]
+        chosen += [("--repeats", str(spec.get("repeats", 1))), ("--seed", str(spec.get("seed", 0)))]
         words = [part for pair in chosen for part in pair]
         lines.append(shlex.join(["kvreplay", "run", str(config), *words]))
     lines.append(shlex.join(["kvreplay", "report", str(folder)]))

@@ -59,7 +59,7 @@ def _rows(run: Run) -> Iterator[ScopedCaveat]:
 def _states(meta: Mapping[str, Any], groups: Sequence[Group]) -> Iterator[ScopedCaveat]:
     """Each arm x workload must have begun with caches proved cold or warm; a proof that is missing proves nothing."""
     proofs: Sequence[Mapping[str, Any]] = meta.get("state_proofs") or ()
-    remedy = "reset the caches and run this arm again"
+    remedy = "reset the caches, or take new prompts (--seed), and run this arm again"
     for proof in proofs:
         if not proof["proved"]:
             where = f"{proof['arm']}, {proof['workload']}, repeat {proof['repeat']}"

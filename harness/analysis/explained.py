@@ -14,6 +14,8 @@ PARTS = ("queue_ms", "load_wait_ms", "load_ms", "recompute_ms", "delivery_ms", "
 _FIGURES = [*PARTS, "lookup", "external_cached_tokens", "loaded_bytes_per_s", "t0_unix_ns", "sent_ns", "done_ns"]
 _KEY = ["arm", "workload", "pass", "repeat", "seq"]
 _UNTOLD = {"no_log"}
+_NO_LOG = {"lmcache_log", "log_of_another_run"}
+"""Caveats of a run that say why nothing is told of any lookup."""
 TOKENS = "tokens_three_ways"
 UNJOINED = "lookups_not_told"
 
@@ -40,11 +42,12 @@ def explained_caveats(run: Run) -> tuple[ScopedCaveat, ...]:
     loads = run.loads.select(["arm", "kind", "tokens", "cost_ms", "t_unix_ns"]).to_pandas()
     loads = loads[(loads["kind"] == "load") & loads["cost_ms"].notna()]
     ranks = _ranks(run)
+    no_log = any(one["kind"] in _NO_LOG for one in run.meta.get("caveats") or ())
     found: list[ScopedCaveat] = []
     for group, rows in _groups(run):
         found += [ScopedCaveat(group.by, caveat) for caveat in _three_ways(group, rows, passes, loads, ranks)]
         untold = int(rows["lookup"].isin(_UNTOLD).sum())
-        if untold:
+        if untold and not (untold == len(rows) and no_log):
             text = f"{group.label}: LMCache's log says nothing of {untold} of {len(rows)} requests"
             found.append(ScopedCaveat(group.by, Caveat(UNJOINED, text, "see the caveats about LMCache's log")))
     return tuple(found)
@@ -95,8 +98,8 @@ def _three_ways(
     """External tokens by the client's usage, the engine's counters, and LMCache's load lines: all there, and equal."""
     own = rows_of(passes, group)
     counted = ["external_cached_tokens", "t0_unix_ns", "sent_ns", "done_ns"]
-    asked = rows["lookup"].notna() & rows["lookup"].ne("no_lmcache")
-    if own.empty or rows[counted].isna().any(axis=None) or not asked.any():
+    joined = rows["lookup"].notna() & ~rows["lookup"].isin({"no_lmcache", *_UNTOLD})
+    if own.empty or rows[counted].isna().any(axis=None) or not joined.any():
         return
     client, engine = int(rows["external_cached_tokens"].sum()), own["external_prefix_cache_hits"].sum(min_count=1)
     during = pd.Series(data=False, index=loads.index)

@@ -59,7 +59,8 @@ def judge(findings: Sequence[Finding], caveats: Sequence[ScopedCaveat], meta: Ma
             Word.UNDECIDED, "No measured pass has any request, so this run says nothing about a remote tier."
         )
     judged = f"{contest.workload}/{contest.pass_name}"
-    sentence = _sentence(contest, f"in {judged} on this machine")
+    attached = ((meta.get("spec") or {}).get("engine") or {}).get("backend") == "attach"
+    sentence = _sentence(contest, f"in {judged} on {'these servers' if attached else 'this machine'}")
     return Verdict(word(contest), sentence, arms=tuple(_lines(contest)), judged=judged)
 
 

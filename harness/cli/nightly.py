@@ -31,7 +31,7 @@ def nightly(
     from harness.experiment.prepare import prepare  # noqa: PLC0415
     from harness.report import gate_markdown, junit_xml, render_gate  # noqa: PLC0415
 
-    end = measure(prepare(config, repeats=repeats), out)
+    end = measure(prepare(config, repeats=repeats, ask=True), out)
     if end.exit_code:
         write_index(out)
         raise SystemExit(end.exit_code)

@@ -26,7 +26,8 @@ def _text(document: dict[str, Any]) -> str:
     lines = [f"experiment {document['experiment']}: {document['cells']} cells (arm x workload x repeat)", ""]
     model = document["model"]
     of_rank = f" ({model['kv_bytes_per_rank']} on each rank)" if model["kv_bytes_per_rank"] != model["kv_bytes"] else ""
-    lines += [f"model {model['path']}, s = {model['kv_bytes']} bytes of KV a token{of_rank}"]
+    size = "not known here" if model["kv_bytes"] is None else f"{model['kv_bytes']} bytes of KV a token{of_rank}"
+    lines += [f"model {model['path']}, s = {size}"]
     lines += [document["machine"], ""]
     for workload in document["workloads"]:
         lines.append(f"workload {workload['name']}")
@@ -37,7 +38,8 @@ def _text(document: dict[str, Any]) -> str:
         lines += [f"  on {arm}: {text}" for arm, text in workload["arms"].items()]
         lines.append("")
     for arm in document["arms"]:
-        lines.append(f"arm {arm['name']} (about {arm['memory_gb']} GB of memory)")
+        memory = "" if arm["memory_gb"] is None else f" (about {arm['memory_gb']} GB of memory)"
+        lines.append(f"arm {arm['name']}{memory}")
         for command in arm["commands"]:
             lines += [f"  # {command['name']}", f"  {command['shell']}"]
         for file, text in arm["files"].items():

@@ -13,6 +13,7 @@ from harness.errors import ConfigError
 _ASSUME = "instead of a machine: R=52.2k,s=48.4KB,T0=0.33,B=1.71GB/s, each with +-5% if it may be off"
 _IN_STEP = "loads run inside the engine step, as in LMCache's in-process mode"
 _RESET = "the engine's own cache of an attached server may be emptied"
+_RESET_L1 = "and LMCache's host memory, by its HTTP port"
 
 
 def probe(  # noqa: PLR0913 - an option each
@@ -29,19 +30,21 @@ def probe(  # noqa: PLR0913 - an option each
     p99: Annotated[float | None, typer.Option(help="a p99 TTFT to reach, in seconds: how many instances?")] = None,
     instances: Annotated[int, typer.Option(help="--assume: how many equal instances B is of")] = 1,
     most_instances: Annotated[int | None, typer.Option(help="--assume: how many there may be")] = None,
-    model: Annotated[str | None, typer.Option(help="--url: the served model's name")] = None,
+    model: Annotated[str | None, typer.Option(help="--url: the served model's name, if it has several")] = None,
+    api_key_env: Annotated[str | None, typer.Option(help="--url: variable with the key it asks for")] = None,
     metrics_url: Annotated[str | None, typer.Option(help="--url: its /metrics, if elsewhere")] = None,
     lmcache_url: Annotated[str | None, typer.Option(help="--url: LMCache's HTTP port")] = None,
     valkey_url: Annotated[list[str] | None, typer.Option(help="--url: a Valkey behind it (may be repeated)")] = None,
     kv_bytes: Annotated[str | None, typer.Option(help="--url: s, KV bytes a token, such as 48.4KB")] = None,
     chunk: Annotated[int, typer.Option(help="--url: tokens of LMCache's chunk")] = 256,
-    longest: Annotated[int, typer.Option(help="--url: tokens of the longest prompt to send")] = 4096,
-    reset_engine: Annotated[bool, typer.Option(help=_RESET)] = False,
+    longest: Annotated[int, typer.Option(help="--url: tokens of the longest prompt to send, if it takes such")] = 4096,
+    reset_engine: Annotated[bool, typer.Option("--reset-engine", help=_RESET)] = False,
+    reset_l1: Annotated[bool, typer.Option("--reset-l1", help=_RESET_L1)] = False,
     value: Annotated[str, typer.Option(help="--raw: size of a value, LMCache's chunk")] = "1MiB",
     seconds: Annotated[float, typer.Option(help="--raw: how long each number of clients reads")] = 2.0,
     username_env: Annotated[str | None, typer.Option(help="--raw: variable with the username")] = None,
     password_env: Annotated[str | None, typer.Option(help="--raw: variable with the password")] = None,
-    ca_file: Annotated[str | None, typer.Option(help="--raw: certificates to trust")] = None,
+    ca_file: Annotated[str | None, typer.Option(help="--raw, --url: certificates to trust")] = None,
     copies: Annotated[int, typer.Option(help="prompts of each length: more make intervals narrower")] = 4,
     out: Annotated[Path, typer.Option(help="where the rows go")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document")] = False,
@@ -64,17 +67,27 @@ def probe(  # noqa: PLR0913 - an option each
             credentials = verbs.Credentials(username_env, password_env, ca_file)
             _show(verbs.raw(raw, size, seconds, credentials, progress), as_json)
             return
-        asked = verbs.Asked(prompt, rate, hit_share, in_step, p99)
+        asked = verbs.Asked(prompt, rate, hit_share, in_step, p99, copies)
+        resets = tuple(tier for tier, given in (("engine", reset_engine), ("l1", reset_l1)) if given)
         if config is not None:
-            prepared = verbs.prepare(config, arms=arm or ())
+            settings = {"resets": ",".join(resets)} if resets else {}
+            prepared = verbs.prepare(config, arms=arm or (), settings=settings, ask=True)
         else:
-            if model is None:
-                raise ConfigError("the model's name is missing", where="--url", remedy="give --model NAME")
             servers = verbs.Servers(
-                url or "", model, metrics_url, lmcache_url, tuple(valkey_url or ()), kv_bytes, chunk, longest
+                url=url or "",
+                model=model or "",
+                metrics_url=metrics_url,
+                lmcache_url=lmcache_url,
+                valkey_urls=tuple(valkey_url or ()),
+                resets=resets,
+                api_key_env=api_key_env,
+                ca_file=ca_file,
+                kv_bytes=kv_bytes,
+                chunk_tokens=chunk,
+                longest_tokens=longest,
             )
             prepared = verbs.prepare_attached(servers)
-        _show(verbs.measured(prepared, asked, out, progress, copies, reset_engine=reset_engine), as_json)
+        _show(verbs.measured(prepared, asked, out, progress), as_json)
 
 
 def _show(answer: tuple[str, dict[str, Any]], as_json: bool) -> None:

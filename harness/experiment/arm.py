@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-
-import httpx
 
 from harness.client import Carriage, connected
 from harness.collect.sampler import Sampler, Targets, sampling
 from harness.config import Arm
+from harness.experiment.attached import attach_of
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
 from harness.experiment.log_reading import reading_log
@@ -17,13 +17,14 @@ from harness.experiment.machine import Machine, link_bytes_per_s
 from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
 from harness.experiment.session import ArmSession, RunPlace
-from harness.experiment.target import target_of
-from harness.experiment.warm_up import canary, probe_machine, warm_up
+from harness.experiment.target import asking, target_of
+from harness.experiment.warm_up import canary, probe_machine, require_quiet, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
-from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, started
+from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, last_line, started, vllm
 
 _SAMPLE_EVERY_S = 0.5
+_ASKING_S = 10.0
 
 
 @contextlib.asynccontextmanager
@@ -31,10 +32,11 @@ async def arm_stack(
     prepared: Prepared, arm: Arm, machine: Machine | None, logs: Path, say: Callable[[str], None]
 ) -> AsyncIterator[RunningStack]:
     """The arm's stack, started from the config or attached to."""
-    engine = prepared.experiment.engine
-    attach = arm.attach or engine.attach
-    if engine.backend == "attach" and attach is not None:
-        async with attached(arm.name, engine, attach, logs) as stack:
+    engine, attach = prepared.experiment.engine, attach_of(prepared.experiment, arm)
+    if attach is not None:
+        assert prepared.servers is not None  # noqa: S101 - who starts an arm has asked
+        metrics_urls = [one.metrics_url for one in prepared.servers[arm.name]]
+        async with attached(arm.name, vllm.served_name(engine), attach, metrics_urls, logs) as stack:
             yield stack
         return
     blueprint = draw(
@@ -58,6 +60,8 @@ async def run_arm(
     Raises the halt's cause, or StackError, with everything measured so far in the journal and nothing left running.
     """
     async with arm_session(prepared, arm, place, halt, machine) as session:
+        if not session.stack.processes:
+            await require_quiet(session)
         place.progress.say("warming up")
         warm = await warm_up(session, prepared.workloads)
         if probe and prepared.model.kv_bytes is not None:
@@ -79,7 +83,7 @@ async def run_arm(
                     await make_warm(session, workload, plan, granule_tokens(prepared.experiment, arm), repeat)
                 for part in plan.passes:
                     await session.measure(part, workload.name, repeat, hits)
-        place.progress.say(f"stopping {arm.name}")
+        place.progress.say(f"{'stopping' if session.stack.processes else 'leaving'} {arm.name}")
     return machine
 
 
@@ -96,12 +100,12 @@ async def arm_session(
     async with contextlib.AsyncExitStack() as exits:
         starting = exits.enter_async_context(arm_stack(prepared, arm, machine, logs, place.progress.say))
         stack = await halt.guard(starting)
-        http = await exits.enter_async_context(httpx.AsyncClient(timeout=10.0))
-        target = target_of(prepared.experiment.client, tuple(one.url for one in stack.engines))
+        client, urls = prepared.experiment.client, tuple(one.url for one in stack.engines)
+        http = await exits.enter_async_context(asking(client, urls, _ASKING_S))
+        target = target_of(client, urls)
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
-        workers = prepared.experiment.client.workers
-        session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
+        session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt)
         await exits.enter_async_context(_deaths_trip(session))
         exits.enter_context(reading_log(prepared, session))
         samples = sampling(
@@ -109,6 +113,7 @@ async def arm_session(
             session.samples.extend,
             now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
             interval_s=_SAMPLE_EVERY_S,
+            http=functools.partial(asking, client, urls),
         )
         exits.callback(session.keep_samples)
         exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
@@ -134,7 +139,17 @@ async def _deaths_trip(session: ArmSession) -> AsyncIterator[None]:
         session.place.caveats.append(Caveat("valkey_lost", text, remedy, stack.arm))
         session.place.progress.say(text)
 
+    async def note_silence(follower: Process) -> None:
+        status = await follower.exited()
+        text = f"{stack.arm}: the command that prints LMCache's log ended early, with {status}"
+        last = last_line(follower.log)
+        said = f"{text}; its last line: {last}"
+        session.place.caveats.append(Caveat("lmcache_log", said, "loads may be missing", stack.arm))
+        session.place.progress.say(f"{text}: {last}")
+
     tasks = [asyncio.create_task(watch()), *(asyncio.create_task(note_loss(process)) for process in spared)]
+    if stack.follower is not None:
+        tasks.append(asyncio.create_task(note_silence(stack.follower)))
     try:
         yield
     finally:
@@ -146,7 +161,7 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
     return Targets(
         arm=stack.arm,
         repeat=repeat,
-        vllm_metrics_urls=tuple(one.metrics_url for one in stack.engines),
+        vllm_metrics_urls=tuple(one.metrics_url for one in stack.engines if one.metrics_url is not None),
         lmcache_metrics_urls=tuple(f"{one.lmcache_url}/metrics" for one in stack.engines if one.lmcache_url),
         valkey_urls=stack.valkey_urls,
         services=stack.pids,

@@ -1,18 +1,21 @@
 """Cold and warm caches: made so, and proved by a request whose cached tokens the server counts."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 
 from harness.collect.valkey_info import flush_valkeys, read_valkeys
-from harness.config import Workload
+from harness.config import Arm, Workload
 from harness.errors import StackError
 from harness.experiment.session import ArmSession
-from harness.records import Outcome
+from harness.experiment.warm_up import require_answers
 from harness.schedule import PassPlan, Plan, PlannedRequest
 
 _RESET_TRIES = 50
+_UNSAID = "the server did not say how many tokens were cached"
+_LET_IT_COUNT = "start vLLM with --enable-prompt-tokens-details, or let its metrics be read"
 
 
 async def make_cold(
@@ -26,10 +29,10 @@ async def make_cold(
 
     Raises StackError where it is not proved, as make_warm does, unless the experiment lets such an arm run.
     """
-    if not _tiers(session) <= session.stack.resets:
+    if not tiers(session.arm, session.stack.valkey_urls) <= session.stack.resets:
         cached = await _cached_tokens(session, canary, workload, repeat)
         detail = f"a prompt that every run with this seed sends: {_count(cached)}"
-        remedy = "take another `seed`, with which no prompt has been sent before"
+        remedy = "take another seed (--seed), with which no prompt has been sent before"
         _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
         return
     await session.idle()
@@ -55,6 +58,7 @@ async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule
     keys_before = await stored_keys(session)
     await session.send(plan.prewarm, plan.workload, repeat)
     await session.idle()
+    await session.stored()
     last = plan.prewarm.requests[-1]
     resets = session.stack.resets if state != "warm-all" else frozenset[str]()
     keeps_l1 = lmcache is not None and lmcache.store_policy == "default"
@@ -78,14 +82,14 @@ async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule
         await empty_l1(session)
 
 
-def _tiers(session: ArmSession) -> frozenset[str]:
-    """The caches this arm has."""
-    behind = {"l1"} if session.arm.lmcache is not None else set()
-    return frozenset({"engine", *behind, *({"valkey"} if session.stack.valkey_urls else ())})
+def tiers(arm: Arm, valkey_urls: Sequence[str]) -> frozenset[str]:
+    """The caches that an arm has."""
+    has = {"engine": True, "l1": arm.lmcache is not None, "valkey": arm.valkey is not None or bool(valkey_urls)}
+    return frozenset(name for name, there in has.items() if there)
 
 
 def _count(cached: int | None) -> str:
-    return "the server did not say how many tokens were cached" if cached is None else f"{cached} cached tokens"
+    return _UNSAID if cached is None else f"{cached} cached tokens"
 
 
 def _note(
@@ -97,18 +101,19 @@ def _note(
         raise StackError(
             f"the caches were not shown to be {kind} at the start of {workload}: {detail}",
             where=f"arm {session.arm.name}: {session.stack.url}",
-            remedy=f"{remedy}; or write `on_unproved: caveat`",
+            remedy=f"{_LET_IT_COUNT if _UNSAID in detail else remedy}; or write `on_unproved: caveat`",
         )
 
 
 async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: str, repeat: int) -> int | None:
-    """What the server says it had cached of `known`; None if it did not answer with a count.
+    """What the server says it had cached of `known`; None if it did not say. Raises StackError if it did not answer.
 
     A server that does not count in its answers (vLLM without --enable-prompt-tokens-details) may do so in its counters.
     """
     before = await session.idle()
     records = await session.send(PassPlan("probe", (known,), 1), workload, repeat)
-    if records[0].cached_tokens is not None or records[0].outcome is not Outcome.OK:
+    require_answers(session, records)
+    if records[0].cached_tokens is not None:
         return records[0].cached_tokens
     gained = (await session.idle()).since(before)
     hits = gained.prefix_cache_hits, gained.external_prefix_cache_hits

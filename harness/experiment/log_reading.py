@@ -31,6 +31,12 @@ def reading_log(prepared: Prepared, session: ArmSession) -> Iterator[None]:
     logs = [engine.lmcache_log for engine in session.stack.engines if engine.lmcache_log is not None]
     attached, follower = not session.stack.processes, session.stack.follower
     if not logs or (lmcache is None and not attached):
+        if lmcache is not None:
+            text = (
+                f"{session.arm.name}: no log of LMCache was given: what lookups found is not told, nor where TTFT went"
+            )
+            remedy = "give attach.lmcache_log, or lmcache_log_command"
+            session.place.caveats.append(Caveat("lmcache_log", text, remedy, session.arm.name))
         yield
         return
     paths = tuple(path for log in logs for path in log_files(str(log)))
@@ -38,10 +44,6 @@ def reading_log(prepared: Prepared, session: ArmSession) -> Iterator[None]:
         with following(paths, from_end=attached and follower is None) as followed:
             yield
     finally:
-        if follower is not None and follower.returncode is not None:
-            text = f"{session.arm.name}: the command that prints LMCache's log ended early, with {follower.returncode}"
-            remedy = "loads may be missing: see the end of the log"
-            session.place.caveats.append(Caveat("lmcache_log", text, remedy, session.arm.name))
         _keep(prepared, session, paths, followed, attached=attached)
 
 

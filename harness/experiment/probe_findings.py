@@ -9,8 +9,9 @@ from harness.analysis.forecast import forecast
 from harness.analysis.forecast_json import estimate_json, figure_json, forecast_json
 from harness.analysis.verdict import Verdict
 from harness.config import Arm
+from harness.errors import ConfigError
 from harness.experiment.prepare import Prepared
-from harness.experiment.probe import ArmMeasured, Measured, prompt_of
+from harness.experiment.probe import COPIES, ArmMeasured, Measured, prompt_of
 from harness.experiment.raw_valkey import RawPoint
 from harness.model import Estimate
 from harness.model.figures import Figure, Question
@@ -23,16 +24,19 @@ from harness.model.verdict import Judgement, Word, judge_model
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the verdict is to be about; None: the config's own workloads."""
+    """What the verdict is to be about (None: the config's own workloads), and from how many prompts of each length."""
 
     prompt_tokens: float | None = None
     requests_per_s: float | None = None
     hit_share: float | None = None
     in_step: bool = False
     p99_target_s: float | None = None
+    copies: int = COPIES
 
     def __post_init__(self) -> None:
         """Raises ConfigError for what cannot be asked, before anything is measured."""
+        if self.copies < 2:
+            raise ConfigError(f"{self.copies} prompts of each length are too few", where="--copies", remedy="2 or more")
         Question(self.prompt_tokens, p99_target_s=self.p99_target_s)
         rate = 1.0 if self.requests_per_s is None else self.requests_per_s
         Traffic(rate, 1.0, 1.0 if self.hit_share is None else self.hit_share)
@@ -60,13 +64,13 @@ class ProbeFindings:
     tighter: str
 
 
-def findings_of(prepared: Prepared, measured: Measured, asked: Asked, copies: int) -> ProbeFindings:
+def findings_of(prepared: Prepared, measured: Measured, asked: Asked) -> ProbeFindings:
     """What `measured` says. Raises ConfigError where nothing cold was measured, or s is not known at all."""
     assert measured.prefill is not None  # noqa: S101 - a probe that ended has it
     arms = tuple(_arm(prepared, measured, one, asked) for one in measured.arms)
     remote = [one for one in arms if one.measured.arm.valkey is not None and one.judgement is not None]
     tighter = (
-        f"intervals half as wide take about {3 * measured.seconds:.0f} s more (--copies {4 * copies}); "
+        f"intervals half as wide take about {3 * measured.seconds:.0f} s more (--copies {4 * asked.copies}); "
         f"these took {measured.seconds:.0f} s of measuring"
     )
     return ProbeFindings(measured.prefill, arms, _overall(remote) if remote else None, tighter)

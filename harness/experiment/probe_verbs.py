@@ -46,15 +46,13 @@ def assumed(assumptions: str, question: Question) -> Answer:
     return render_forecast(verdict, judgement.figures), forecast_json(judgement, verdict)
 
 
-def measured(
-    prepared: Prepared, asked: Asked, results_dir: Path, progress: Progress, copies: int, *, reset_engine: bool
-) -> Answer:
+def measured(prepared: Prepared, asked: Asked, results_dir: Path, progress: Progress) -> Answer:
     """The answer of a stack that is measured now; probe.json in its run folder has the document too.
 
     Raises what `run_probe` raises.
     """
-    end = run_probe(prepared, results_dir, progress, copies=copies, reset_engine=reset_engine)
-    findings = findings_of(prepared, end.measured, asked, copies)
+    end = run_probe(prepared, results_dir, progress, copies=asked.copies)
+    findings = findings_of(prepared, end.measured, asked)
     document = as_json(findings, str(end.folder))
     write_json(end.folder / "probe.json", document)
     return probe_text(findings, str(end.folder)), document

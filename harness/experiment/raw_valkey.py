@@ -7,8 +7,9 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
+from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -42,6 +43,21 @@ class Credentials:
     username_env: str | None = None
     password_env: str | None = None
     ca_file: str | None = None
+
+
+def entered(urls: Sequence[str]) -> tuple[list[str], Credentials]:
+    """URLs as LMCache's client takes them, and the way in that their queries name, as in `?password_env=NAME`.
+
+    Raises ConfigError where they name several: the client takes one for all instances.
+    """
+    parts = [url.partition("?") for url in urls]
+    ways = {query for _, _, query in parts}
+    if len(ways) > 1:
+        raise ConfigError(
+            "the Valkeys are not entered in the same way", where=", ".join(ways), remedy="give all the same credentials"
+        )
+    known = dict(parse_qsl(ways.pop() if ways else ""))
+    return [address for address, _, _ in parts], Credentials(*(known.get(one.name) for one in fields(Credentials)))
 
 
 def sweep(

@@ -17,7 +17,8 @@ from harness.config import Arm
 from harness.errors import HarnessError
 from harness.experiment.arm import run_arm
 from harness.experiment.arm_log import ArmLog
-from harness.experiment.facts import machine_facts, versions
+from harness.experiment.attached import run_versions, served_caveats
+from harness.experiment.facts import machine_facts
 from harness.experiment.halt import Halt, InterruptedRun
 from harness.experiment.machine import Machine, link_bytes_per_s, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
@@ -66,7 +67,7 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         {
             "config": str(prepared.path),
             "spec": prepared.experiment.model_copy(update={"arms": prepared.arms}).model_dump(mode="json"),
-            "versions": versions(),
+            "versions": run_versions(prepared.servers),
             "machine": machine_facts(),
             "model": prepared.model,
             "selftest": stored_selftest(),
@@ -74,7 +75,8 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
     )
     with Journal(folder.path, run_id) as journal:
         strict = prepared.experiment.on_unproved == "fail"
-        place = RunPlace(identity, folder, journal, progress, clock, fail_unproved=strict)
+        caveats = list(served_caveats(prepared.servers or {}))
+        place = RunPlace(identity, folder, journal, progress, clock, caveats=caveats, fail_unproved=strict)
         run = _Arms(prepared, place)
         try:
             with _signals(run):

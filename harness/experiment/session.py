@@ -1,5 +1,6 @@
 """One arm while it runs: what every step of it needs, and the one way passes are sent."""
 
+import contextlib
 import itertools
 import os
 from collections import deque
@@ -14,16 +15,18 @@ from harness.client.replay import Watch
 from harness.collect.valkey_info import read_valkeys, until_settled
 from harness.collect.vllm_metrics import until_idle
 from harness.config import Arm
+from harness.errors import CollectError
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
 from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
 from harness.schedule import PassPlan
-from harness.stack import RunningStack
+from harness.stack import EngineAddress, RunningStack
 from harness.store import Journal, RunFolder
 
 _IDLE_S = 900.0  # an overloaded arm drains its backlog; anything longer is a hang
 _SETTLE_S = 300.0
+_OTHERS_SETTLE_S = 10.0
 _FLUSH_EVERY_NS = 1_000_000_000
 _FLUSH_ROWS = 16  # a third of a millisecond: a flush happens between two sends, and must fit in there
 
@@ -165,14 +168,9 @@ class ArmSession:
     async def idle(self, timeout_s: float = _IDLE_S) -> PassCounters:
         """Wait until nothing runs and no store is on its way any more; the counters then.
 
-        Raises CollectError if the engine is not idle within `timeout_s`.
+        An engine that shows no metrics is taken to be idle. Raises CollectError if one is not within `timeout_s`.
         """
-        counters = PassCounters.sum(
-            [
-                await self.halt.guard(until_idle(self.http, engine.metrics_url, timeout_s=timeout_s))
-                for engine in self.stack.engines
-            ]
-        )
+        counters = PassCounters.sum([await self._idle(engine, timeout_s) for engine in self.stack.engines])
         if not self.stack.valkey_urls:
             return counters
         if self.owns_valkeys:  # another's may never be quiet: others use it
@@ -187,6 +185,17 @@ class ArmSession:
             valkey_get_calls=sum(reading.get_calls for reading in answers),
             valkey_bytes_out=sum(reading.bytes_out for reading in answers),
         )
+
+    async def stored(self) -> None:
+        """Wait until no store is on its way any more, also to Valkeys of others: a while, since others may use them."""
+        if self.stack.valkey_urls and not self.owns_valkeys:
+            with contextlib.suppress(CollectError):
+                await self.halt.guard(until_settled(self.stack.valkey_urls, timeout_s=_OTHERS_SETTLE_S))
+
+    async def _idle(self, engine: EngineAddress, timeout_s: float) -> PassCounters:
+        if engine.metrics_url is None:
+            return PassCounters()
+        return await self.halt.guard(until_idle(self.http, engine.metrics_url, timeout_s=timeout_s))
 
 
 def journal_watch(journal: Journal, clock: Clock) -> Watch:

@@ -2,9 +2,13 @@
 
 import os
 import ssl
+from collections.abc import Collection, Generator
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from harness.client import Endpoint, Http, Route, Target, Timeouts
+import httpx
+
+from harness.client import Endpoint, Http, Route, Target, Timeouts, trusting
 from harness.config import Client
 from harness.errors import ConfigError
 
@@ -29,6 +33,33 @@ def target_of(client: Client, urls: tuple[str, ...]) -> Target:
             total_s=client.total_deadline,
         ),
     )
+
+
+def asking(client: Client, urls: Collection[str], timeout_s: float) -> httpx.AsyncClient:
+    """What asks servers for anything but the load: they are trusted, and let us in, as for the load.
+
+    The key goes to the hosts of `urls` alone. Like the load, it takes no proxy from the environment.
+    """
+    key = None if client.api_key_env is None else os.environ[client.api_key_env]
+    return httpx.AsyncClient(
+        timeout=timeout_s,
+        verify=trusting(client.ca_file, verify=client.verify_tls),
+        auth=None if key is None else _Bearer(key, {urlsplit(url).netloc for url in urls}),
+        trust_env=False,
+    )
+
+
+class _Bearer(httpx.Auth):
+    """The key, for those it is meant for."""
+
+    def __init__(self, key: str, places: Collection[str]) -> None:
+        self._key, self._places = key, places
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """The header, on the way to them."""
+        if request.url.netloc.decode() in self._places:
+            request.headers["Authorization"] = f"Bearer {self._key}"
+        yield request
 
 
 def require_client(client: Client, path: Path) -> None:

@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
-from harness.errors import StackError
+from harness.errors import CollectError, StackError
 from harness.experiment.machine import Machine
 from harness.experiment.session import ArmSession
 from harness.experiment.workloads import Workloads
@@ -16,6 +16,7 @@ _PROBE_PROMPTS = 7
 _EXTRA_DOCUMENTS = 3
 _FEWEST_DOCUMENTS = 4
 _MOST_DOCUMENTS = 16
+_QUIET_S = 5.0  # two equal readings of an idle engine are a second apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,18 @@ class WarmUp:
         return self.requests[-1]
 
 
+async def require_quiet(session: ArmSession) -> None:
+    """Raises StackError where somebody else's requests are on the engine: what is measured then is not its own."""
+    try:
+        await session.idle(_QUIET_S)
+    except CollectError as error:
+        raise StackError(
+            f"the server is busy: {error.what}",
+            where=session.stack.url,
+            remedy="measure it while nobody uses it, or another of its kind",
+        ) from error
+
+
 async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
     """Send prompts as long as the longest of any workload, twice each and under a salt of their own.
 
@@ -43,7 +56,7 @@ async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
     """
     first, again = warm_up_plan(session.arm.name, workloads).passes
     records = await session.send(PassPlan("warmup", (*first.requests, *again.requests), 1), "warmup", 0)
-    _require_answers(session, records)
+    require_answers(session, records)
     documents = len(first.requests)
     return WarmUp(again.requests, records[:documents], records[documents:])
 
@@ -81,7 +94,7 @@ async def probe_machine(session: ArmSession, workloads: Workloads, kv_bytes_per_
     length = workloads.longest_prompt_tokens
     plan = plan_passes("probe", _PROBE_PROMPTS, length - 1, 1, 1, ("first",), 1, workloads.salted("probe"))
     records = await session.send(PassPlan("probe", plan.passes[0].requests, 1), "machine", 0)
-    _require_answers(session, records)
+    require_answers(session, records)
     if any(record.cached_tokens for record in records):
         raise StackError(
             "the probe's prompts were in a cache already: R cannot be measured",
@@ -92,12 +105,14 @@ async def probe_machine(session: ArmSession, workloads: Workloads, kv_bytes_per_
     return Machine(length / (statistics.median(ttft_ns) / 1e9), kv_bytes_per_token, length)
 
 
-def _require_answers(session: ArmSession, records: tuple[RequestRecord, ...]) -> None:
+def require_answers(session: ArmSession, records: tuple[RequestRecord, ...]) -> None:
+    """Raises StackError where requests that nothing is measured with failed."""
     failed = [record for record in records if record.outcome is not Outcome.OK]
     if failed:
         first = failed[0]
         raise StackError(
-            f"{len(failed)} of {len(records)} warming requests failed, the first with {first.outcome}: {first.error}",
+            f"{len(failed)} of {len(records)} {first.cell.pass_name} requests failed, the first with {first.outcome}: "
+            f"{first.error}",
             where=session.stack.url,
             remedy="see vLLM's log; is the prompt within max_model_len?",
         )

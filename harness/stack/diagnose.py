@@ -46,6 +46,11 @@ def last_lines(log: Path, count: int = 12) -> str:
     return "\n".join(f"    | {line[:240]}" for line in lines[-count:]) or "    | (the log is empty)"
 
 
+def last_line(log: Path) -> str:
+    """The last non-empty line of a log, without colours."""
+    return next((line.strip()[:240] for line in reversed(_tail(log).splitlines()) if line.strip()), "(nothing)")
+
+
 def remedy_for(log: Path) -> str:
     """What to do, if the log's tail holds a known cause; else where to look."""
     tail = _tail(log)

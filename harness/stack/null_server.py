@@ -119,9 +119,10 @@ def _asked_tokens(body: bytes) -> int:
 def _events(tokens: int, *, chat: bool) -> list[bytes]:
     """What to write at each token: the head goes with the first, the usage, [DONE] and the end with the last."""
     text: dict[str, Any] = {"delta": {"content": " w"}} if chat else {"text": " w"}
-    middle = _chunk({"choices": [{"index": 0, **text, "finish_reason": None}]})
-    last = _chunk({"choices": [{"index": 0, **text, "finish_reason": "length"}]})
-    usage = _chunk({"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": tokens}})
+    kind = {"object": "chat.completion.chunk" if chat else "text_completion"}
+    middle = _chunk({**kind, "choices": [{"index": 0, **text, "finish_reason": None}]})
+    last = _chunk({**kind, "choices": [{"index": 0, **text, "finish_reason": "length"}]})
+    usage = _chunk({**kind, "choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": tokens}})
     done = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
     events = [middle] * (tokens - 1) + [last + usage + done]
     events[0] = _HEAD + events[0]

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import shlex
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where one vLLM and its LMCache answer and log."""
+    """Where one vLLM and its LMCache answer and log; None for what is not there."""
 
     url: str
-    metrics_url: str
+    metrics_url: str | None
     lmcache_url: str | None = None
     lmcache_log: Path | None = None
 
@@ -181,33 +181,26 @@ def _valkey_urls(blueprint: Blueprint, *, through_links: bool = False) -> tuple[
 
 
 @contextlib.asynccontextmanager
-async def attached(arm: str, engine: Engine, attach: Attach, logs: Path) -> AsyncIterator[RunningStack]:
-    """A stack that somebody else runs. Raises StackError when its vLLM does not answer; stops nothing of theirs.
+async def attached(
+    arm: str, model: str, attach: Attach, metrics_urls: Sequence[str | None], logs: Path
+) -> AsyncIterator[RunningStack]:
+    """A stack that somebody else runs, and that was found to answer; stops nothing of theirs.
 
-    Their LMCache's log, where a command prints it, is written to `logs` for as long as this is open.
+    `metrics_urls` has one for each of its servers, None for one that shows none. Their LMCache's log, where a command
+    prints it, is written to `logs` for as long as this is open.
     """
-    url, *more = (one.rstrip("/") for one in (attach.url, *attach.more_urls))
     log = Path(attach.lmcache_log) if attach.lmcache_log else None
     follower = None
-    async with contextlib.AsyncExitStack() as exits, httpx.AsyncClient(timeout=5.0) as client:
-        for one in (url, *more):
-            if not await vllm.ready(client, one):
-                raise StackError(
-                    f"no vLLM answers at {one}/health",
-                    where=f"arm {arm}: attach.{'url' if one == url else 'more_urls'}",
-                    remedy="start it, or correct the URL",
-                )
+    async with contextlib.AsyncExitStack() as exits:
         if attach.lmcache_log_command is not None:
             log = logs / "lmcache.log"
             follower = await Process.start(Command("lmcache-log", tuple(shlex.split(attach.lmcache_log_command))), log)
             exits.push_async_callback(_stop_shielded, follower)
+        first, *more = zip(attach.urls, metrics_urls, strict=True)
         yield RunningStack(
             arm=arm,
-            model=vllm.served_name(engine),
-            engines=(
-                EngineAddress(url, attach.metrics_url or f"{url}/metrics", attach.lmcache_url, log),
-                *(EngineAddress(one, f"{one}/metrics") for one in more),
-            ),
+            model=model,
+            engines=(EngineAddress(*first, attach.lmcache_url, log), *(EngineAddress(*one) for one in more)),
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},

@@ -62,8 +62,9 @@ def command(
 
 
 def served_name(engine: Engine) -> str:
-    """The name requests ask for."""
-    return engine.served_model_name or Path(engine.model).name
+    """The name requests ask for: the model folder's, unless said; an attached server goes by the name as written."""
+    written = engine.backend == "attach" and not Path(engine.model).is_dir()
+    return engine.served_model_name or (engine.model if written else Path(engine.model).name)
 
 
 def _backend_args(engine: Engine) -> list[str]:

@@ -3,21 +3,29 @@
     python cached_engine.py --prefill-tokens-per-s 10000 --hit-fixed-s 0.03   (prints its URL; ends on SIGTERM)
 
 Prompts it computed are in its own cache until POST /reset_prefix_cache, and in the remote one for ever. It has vLLM's
-counters, and LMCache's POST /cache/clear.
+counters, and LMCache's POST /cache/clear, which GET /cleared counts.
 """
 
 import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 
 from aiohttp import web
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 
 @dataclass(slots=True)
 class Machine:
-    """Its rates; `foreign_tokens` of somebody else come with each request; with `forgets` nothing is found remotely."""
+    """Its rates; `foreign_tokens` of somebody else come with each request; with `forgets` nothing is found remotely.
+
+    What it says of itself, if anything: the models it serves (with commas) and their length, its cache, its version.
+    What is in front of it: a path `prefix`, an `api_key` for all of it, paths that it `hides` (with commas). Without
+    `counts` its answers say nothing of cached tokens, as vLLM's without --enable-prompt-tokens-details.
+    """
 
     prefill_fixed_s: float = 0.01
     prefill_tokens_per_s: float = 10_000.0
@@ -27,6 +35,16 @@ class Machine:
     chunk_tokens: int = 256
     foreign_tokens: int = 0
     forgets: int = 0
+    served: str = ""
+    max_model_len: int = 0
+    block_size: int = 0
+    blocks: int = 0
+    version: str = ""
+    prefix: str = ""
+    api_key: str = ""
+    hides: str = ""
+    counts: int = 1
+    takes_ids: int = 1
 
 
 @dataclass(slots=True)
@@ -38,20 +56,55 @@ class Engine:
     remote: set[tuple[int, ...]] = field(default_factory=set)
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTERS, 0))
     running: int = 0
+    cleared: int = 0
 
     def application(self) -> web.Application:
         """Its routes."""
-        app = web.Application(client_max_size=1 << 26)
-        app.add_routes(
+        machine = self.machine
+        inner = web.Application(client_max_size=1 << 26)
+        inner.add_routes(
             [
                 web.get("/health", self._health),
                 web.get("/metrics", self._metrics),
                 web.post("/v1/completions", self._complete),
                 web.post("/reset_prefix_cache", self._reset),
-                web.post("/cache/clear", self._health),
+                web.post("/cache/clear", self._clear),
+                web.get("/cleared", self._cleared),
+                web.get("/v1/models", self._models),
+                web.get("/version", self._version),
             ]
         )
-        return app
+        outer = web.Application(client_max_size=1 << 26, middlewares=[self._gate]) if machine.prefix else inner
+        if machine.prefix:
+            outer.add_subapp(machine.prefix, inner)
+        else:
+            inner.middlewares.append(self._gate)
+        return outer
+
+    @web.middleware
+    async def _gate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        machine = self.machine
+        if machine.api_key and request.headers.get("Authorization") != f"Bearer {machine.api_key}":
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        if request.path.removeprefix(machine.prefix) in machine.hides.split(","):
+            return web.Response(status=404, text="<html>no such page</html>")
+        return await handler(request)
+
+    async def _clear(self, _: web.Request) -> web.Response:
+        self.cleared += 1
+        return web.Response(text="{}")
+
+    async def _cleared(self, _: web.Request) -> web.Response:
+        return web.json_response(self.cleared)
+
+    async def _models(self, _: web.Request) -> web.Response:
+        length = {"max_model_len": self.machine.max_model_len} if self.machine.max_model_len else {}
+        if not self.machine.served:
+            return web.Response(status=404)
+        return web.json_response({"data": [{"id": name, **length} for name in self.machine.served.split(",")]})
+
+    async def _version(self, _: web.Request) -> web.Response:
+        return web.json_response({"version": self.machine.version} if self.machine.version else {})
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="{}")
@@ -62,21 +115,29 @@ class Engine:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         gauges = [f"vllm:num_requests_running {self.running}", "vllm:num_requests_waiting 0"]
+        if self.machine.block_size:
+            labels = f'block_size="{self.machine.block_size}",num_gpu_blocks="{self.machine.blocks}"'
+            gauges.append(f"vllm:cache_config_info{{{labels}}} 1")
         return web.Response(text="\n".join([*gauges, *(f"{name} {n}" for name, n in self.counters.items())]) + "\n")
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         asked = await request.json()
+        names = self.machine.served
+        if (names and asked["model"] not in names.split(",")) or not self.machine.takes_ids:
+            what = "prompt: a string is expected" if not self.machine.takes_ids else f"no model {asked['model']}"
+            return web.json_response({"error": {"message": what}}, status=400)
         prompt = tuple(asked["prompt"])
         self.running += 1
         seconds, cached = self._serve(prompt)
         await asyncio.sleep(seconds)
         self.running -= 1
-        usage = {
+        usage: dict[str, object] = {
             "prompt_tokens": len(prompt),
             "completion_tokens": asked["max_tokens"],
             "total_tokens": len(prompt) + asked["max_tokens"],
-            "prompt_tokens_details": {"cached_tokens": cached},
         }
+        if self.machine.counts:
+            usage["prompt_tokens_details"] = {"cached_tokens": cached}
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         for index in range(asked["max_tokens"]):

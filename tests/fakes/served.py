@@ -17,7 +17,7 @@ def null_server(ttft_s: float) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def cached_engine(**knobs: float) -> Iterator[str]:
+def cached_engine(**knobs: float | str) -> Iterator[str]:
     """The URL of an engine with a remote cache whose every time is known; its knobs are cached_engine.py's options."""
     options = [text for name, value in knobs.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     with _running("cached_engine.py", *options) as url:

@@ -101,13 +101,14 @@ def test_ctrl_c_in_mid_pass_loses_nothing(tmp_path: Path, url: str) -> None:
 
 
 def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:
-    """Nothing listens: the arm and its URL are named, exit 1."""
+    """Nothing listens: the arm and its URL are named before anything is started, exit 2."""
     (port,) = free_ports(1)
     process = _start(tmp_path, f"http://127.0.0.1:{port}", 5)
     _, err = process.communicate()
-    assert process.returncode == 1
-    assert f"no vLLM answers at http://127.0.0.1:{port}/health" in err
+    assert process.returncode == 2
+    assert f"nobody answers at http://127.0.0.1:{port}/v1/models" in err
     assert "arm here: attach.url" in err
+    assert not (tmp_path / "results").exists()
 
 
 def test_up_holds_a_stack_until_down(tmp_path: Path, url: str) -> None:
@@ -237,7 +238,9 @@ def test_a_state_that_is_not_proved_fails_and_resets_are_done_by_leave(tmp_path:
     """
     config = tmp_path / "attached.yaml"
     with cached_engine(forgets=1) as url:
-        text = CONFIG.format(url=url, documents=3).replace("on_unproved: caveat # a null server counts nothing\n", "")
+        text = CONFIG.format(url=url, documents=3).replace(
+            "on_unproved: caveat # a null server counts nothing\n", "seed: 0\n"
+        )
         text = text.replace("document_tokens: 64", "document_tokens: 300")
         runs = {
             "cold": (text, 0, True),
@@ -250,6 +253,6 @@ def test_a_state_that_is_not_proved_fails_and_resets_are_done_by_leave(tmp_path:
             process = _run(tmp_path / name, config)
             _, err = process.communicate()
             assert process.returncode == status, err
-            assert ("not shown to be cold" in err and "take another `seed`" in err) == (status == 1)
+            assert ("not shown to be cold" in err and "take another seed" in err) == (status == 1)
             _, meta = _rows(tmp_path / name, "first")
             assert [proof["proved"] for proof in meta["state_proofs"]] == [proved]

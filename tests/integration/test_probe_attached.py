@@ -98,8 +98,8 @@ def _refused(end: "subprocess.CompletedProcess[str]", *named: str, code: int = 1
 
 def test_a_busy_server_is_refused(tmp_path: Path) -> None:
     """A request of somebody else is on it: refused before anything is measured."""
-    with cached_engine(prefill_fixed_s=60) as url:
-        body = {"prompt": [1, 2, 3], "max_tokens": 1}
+    with cached_engine(prefill_tokens_per_s=100) as url:
+        body = {"prompt": [1] * 6000, "max_tokens": 1}
 
         def ask() -> None:
             with contextlib.suppress(httpx.HTTPError):

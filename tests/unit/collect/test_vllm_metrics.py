@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.collect import kv_cache_size_tokens, parse_counters, parse_gauges, until_idle
+from harness.collect import CacheConfig, parse_cache_config, parse_counters, parse_gauges, until_idle
 from harness.errors import CollectError
 from harness.records import PassCounters
 
@@ -48,7 +48,7 @@ def test_a_family_that_is_not_there_is_missing_not_zero() -> None:
     """A page without a family gives None for it."""
     assert parse_counters("") == PassCounters()
     assert parse_gauges("") == {}
-    assert kv_cache_size_tokens("") is None
+    assert parse_cache_config("") == CacheConfig()
 
 
 def test_gauges_add_requests_and_take_the_fullest_cache() -> None:
@@ -62,11 +62,16 @@ def test_gauges_add_requests_and_take_the_fullest_cache() -> None:
     }
 
 
-def test_the_cache_size_is_what_vllm_reports() -> None:
-    """The size comes from the info family's label; a label that is no number is no size."""
-    line = 'vllm:cache_config_info{block_size="128",engine="0",kv_cache_size_tokens="%s"} 1.0\n'
-    assert kv_cache_size_tokens(line % "5627") == 5627
-    assert kv_cache_size_tokens(line % "None") is None
+def test_the_cache_is_as_vllm_reports_it() -> None:
+    """Block and size are labels of the info family, the size in whole blocks; a label that is no number is none."""
+    line = 'vllm:cache_config_info{block_size="128",engine="%s",num_gpu_blocks="%s"%s} 1.0\n'
+    size = ',kv_cache_size_tokens="%s"'
+    assert parse_cache_config(line % ("0", "44", size % "5627")) == CacheConfig(128, 5504)
+    assert parse_cache_config(line % ("0", "44", size % "None")) == CacheConfig(128, 5632)
+    assert parse_cache_config(line % ("0", "44", "")) == CacheConfig(128, 5632)
+    assert parse_cache_config(line % ("0", "None", "")) == CacheConfig(128, None)
+    two = line % ("0", "44", "") + line % ("1", "33", "")
+    assert parse_cache_config(two) == CacheConfig(128, 4224)
 
 
 def _wait(answers: Iterator[httpx.Response], timeout_s: float) -> PassCounters:

@@ -53,7 +53,7 @@ def found(prepared: Prepared, asked: Asked | None = None, moved_bytes: int | Non
         measured_arm(arms["valkey-4"], 2.5 * RATE * SIZE),
     ]
     measured = Measured(prefill=cold, machine=prepared.assumed_machine(RATE), arms=both, seconds=20.0)
-    return findings_of(prepared, measured, asked or Asked(), 5)
+    return findings_of(prepared, measured, asked or Asked(copies=5))
 
 
 def test_one_slow_valkey_is_off_and_four_are_on(prepared: Prepared) -> None:
