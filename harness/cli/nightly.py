@@ -19,10 +19,11 @@ def nightly(
     repeats: Annotated[int | None, typer.Option(min=1, help="instead of the config's")] = None,
     allow: Annotated[list[str] | None, typer.Option(help="a key that may differ (may be repeated)")] = None,
 ) -> None:
-    """Exit 0, 3 and 4 as `gate` says; 1 if the run was partial: it is then not judged and not kept.
+    """Run, report, gate against the nights before, and keep the night.
 
-    Beside the run folder's reports it writes gate.xml (JUnit), gate.md and gate.json (with the exit code), and
-    OUT/history.parquet and OUT/index.html. The last line on stdout is the run folder.
+    Exit 0, 3 and 4 as `gate` says; 1 if the run was partial: it is then not judged and not kept. Beside the run
+    folder's reports it writes gate.xml (JUnit), gate.md and gate.json (with the exit code), and OUT/history.parquet
+    and OUT/index.html. The last line on stdout is the run folder.
     """
     limit = share(max_regression)
     from harness.cli.run import measure  # noqa: PLC0415 - as in gate

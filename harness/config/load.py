@@ -1,6 +1,7 @@
 """From a YAML file to an Experiment; an error names the file, the line and the path of the value."""
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ from pydantic import ValidationError
 
 from harness.config.experiment import Experiment
 from harness.config.settings import apply_settings
+from harness.config.strict import Strict
 from harness.errors import ConfigError
+
+_ALIKE = 0.75  # of 1: `instance` is `instances`, `shards` is nothing
 
 
 def load_experiment(path: Path, settings: Mapping[str, str] | None = None) -> Experiment:
@@ -27,7 +31,11 @@ def load_experiment(path: Path, settings: Mapping[str, str] | None = None) -> Ex
         document = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"not YAML: {error.problem}", where=f"{path}:{line}") from error
+        raise ConfigError(
+            f"not YAML: {error.problem}",
+            where=f"{path}:{line}",
+            remedy="correct it there or in the line before: a colon, a bracket, a quote or the indent",
+        ) from error
     if not isinstance(document, dict):
         raise ConfigError("the config is empty or not a mapping", where=str(path), remedy="see configs/laptop.yaml")
     apply_settings(document, settings or {})
@@ -43,7 +51,8 @@ def _validated(document: Mapping[str, Any], place: Callable[[Sequence[str | int]
     try:
         return Experiment.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
+        errors = error.errors()  # a key that is misspelt is the reason why another is missing
+        first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
         location = tuple(part for part in first["loc"] if not _is_branch_label(part))
         raise ConfigError(
             f"{_dotted(location) or 'config'}: {_message(first)}",
@@ -55,12 +64,18 @@ def _validated(document: Mapping[str, Any], place: Callable[[Sequence[str | int]
 def _message(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return "unknown key"
-    return str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return "missing"
+    if error["type"] == "value_error":
+        return str(error["msg"]).removeprefix("Value error, ")
+    return f"{error['msg']}, and it is {error['input']!r}"
 
 
 def _remedy(kind: str, location: Sequence[str | int]) -> str:
     if kind == "extra_forbidden":
-        return f"remove {location[-1]!r}, or see configs/laptop.yaml for the keys known"
+        known = {name for model in Strict.__subclasses__() for name in model.model_fields} - {location[-1]}
+        close = get_close_matches(str(location[-1]), known, n=1, cutoff=_ALIKE)
+        return f"write {close[0]!r}" if close else f"remove {location[-1]!r}; configs/*.yaml show the keys there are"
     if kind == "missing":
         return f"add {location[-1]!r}"
     return "correct this value"

@@ -89,6 +89,29 @@ def test_an_error_names_line_and_path(tmp_path: Path, change: tuple[str, str], l
     assert error.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "what", "remedy"),
+    [
+        (("instances: 2", "instance: 2"), "arms[1].valkey.instance: unknown key", "write 'instances'"),
+        (("workloads:", "workload:"), "workload: unknown key", "write 'workloads'"),
+        (("instances: 2", "instances: 2, shards: 3"), "arms[1].valkey.shards: unknown key", "remove 'shards'"),
+        (("instances: 2", ""), "arms[1].valkey.instances: missing", "add 'instances'"),
+        (
+            ("mode: mp", "mode: multi"),
+            "arms[1].lmcache.mode: Input should be 'mp' or 'inprocess', and it is 'multi'",
+            "",
+        ),
+    ],
+)
+def test_a_misspelt_key_is_named_with_what_was_meant(
+    tmp_path: Path, change: tuple[str, str], what: str, remedy: str
+) -> None:
+    """It comes before what is missing for it, and a wrong value is shown."""
+    error = _refused(tmp_path, MINIMAL.replace(*change))
+    assert error.what == what
+    assert error.remedy.startswith(remedy)
+
+
 def test_a_key_written_twice_is_refused(tmp_path: Path) -> None:
     """YAML would let the second one win in silence."""
     error = _refused(tmp_path, MINIMAL + "experiment: other\n")

@@ -79,9 +79,9 @@ def test_without_lmcache_all_cached_tokens_are_the_engines() -> None:
 
 def test_a_miss_is_inferred_and_said_to_be() -> None:
     """A full miss leaves no line: against the plan, if an infinite cache would have hit."""
-    ours = [_request("kvr-1", cached_tokens=0, predicted_cached_tokens=0)]
-    ours += [_request("kvr-2", cached_tokens=0, predicted_cached_tokens=1280), _request("kvr-3", ttft_ms=None)]
-    rows, _ = _join(ours)
+    ours = [_request("kvr-1", cached_tokens=128, predicted_cached_tokens=0)]
+    ours += [_request("kvr-2", cached_tokens=128, predicted_cached_tokens=1280), _request("kvr-3", ttft_ms=None)]
+    rows, _ = _join(ours, counters={"prefix_cache_hits": 256, "external_prefix_cache_hits": 0})
     assert [row["lookup"] for row in rows] == ["missed_inferred", "missed_against_plan", "not_served"]
     assert [_split(row) for row in rows] == [(128, 0), (128, 0), (None, None)]
 
