@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from harness.analysis.checks import find_caveats
+from harness.analysis.finding import ScopedCaveat
+from harness.analysis.group_checks import UNSTABLE
 from harness.analysis.measured import Group, measured_groups
 from harness.analysis.must_match import arm_identity, identity, mismatches, refuse
 from harness.analysis.pairs import ArmOf, Pairs, paired
@@ -40,8 +43,13 @@ def gate_on_baseline(
     for arm in arms:
         for pairs in paired(ArmOf(baseline, arm, arm), ArmOf(run, arm, arm), metric):
             checks += _latencies(pairs, arm, metric, limit, resamples, same_plan=same_plan)
-    notes += _unjudged(checks, old.values())
+    notes += [*_unjudged(checks, old.values()), *unsteady(find_caveats(run))]
     return Gate(str(run.folder), str(baseline.folder), limit, tuple(checks), tuple(notes))
+
+
+def unsteady(caveats: Iterable[ScopedCaveat]) -> list[str]:
+    """What to mind about a p50: the arms whose queue grew, which leaves it to the trace's length."""
+    return list(dict.fromkeys(one.caveat.text for one in caveats if one.caveat.kind == UNSTABLE))
 
 
 def _arms(run: Run, arms: Iterable[str]) -> dict[str, object]:

@@ -44,9 +44,14 @@ def history_lines(run: Run, summary: Summary) -> list[dict[str, Any]]:
 
 
 def gate_on_history(
-    tonight: Sequence[Line], before: Sequence[Line], limit: float, nights: int, allow: Sequence[str] = ()
+    tonight: Sequence[Line],
+    before: Sequence[Line],
+    limit: float,
+    nights: int,
+    allow: Sequence[str] = (),
+    mind: Sequence[str] = (),
 ) -> Gate:
-    """`tonight`'s lines against those of the last `nights` runs of the experiment in `before`.
+    """`tonight`'s lines against those of the last `nights` runs of the experiment in `before`; `mind` are more notes.
 
     Nights of another plan, model, version, engine or machine are left out and named, unless `allow` covers the key.
     """
@@ -70,7 +75,7 @@ def gate_on_history(
         notes |= dict.fromkeys(left_out)
         checks += _checks(by, own, alike, limit)
     against = f"the {len(last)} run(s) before it"
-    return Gate(str(run), against, limit, tuple(checks), tuple(notes))
+    return Gate(str(run), against, limit, tuple(checks), (*notes, *mind))
 
 
 def _checks(by: Mapping[str, str], own: Mapping[str, Line], past: Sequence[Line], limit: float) -> Iterator[Check]:

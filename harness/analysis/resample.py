@@ -1,7 +1,7 @@
 """How sure a percentile is: by repeats where there are several, else by a bootstrap that keeps neighbours together.
 
 Requests of one run are not independent (they share a queue), so with one repeat they are drawn in circular blocks of
-consecutive ones (Politis and Romano, 1992), floor(sqrt(n)) long, or shorter where that would make fewer than eight:
+consecutive ones (Politis and Romano, 1992), 2 floor(sqrt(n)) long, or shorter where that would make fewer than eight:
 longer than the customary n^(1/3), since a queue remembers for long. Equal seeds draw equal positions, so two arms that
 replayed the same plan are resampled in pairs.
 """
@@ -107,7 +107,7 @@ def latency(repeats: Sequence[FloatArray], resamples: int = RESAMPLES, seed: int
         return Latency(statistics_of(values), np.stack([statistics_of(one) for one in repeats]), 0, n, method)
     if len(values) > _MANY_VALUES:
         resamples = min(resamples, max(_FEWEST_RESAMPLES, resamples * _MANY_VALUES // len(values)))
-    block = max(1, min(math.isqrt(len(values)), len(values) // _FEWEST_BLOCKS))
+    block = max(1, min(2 * math.isqrt(len(values)), len(values) // _FEWEST_BLOCKS))
     method = f"95 % bootstrap, {resamples} resamples of circular blocks of {block} consecutive requests (one repeat)"
     draws = _draws(values, block, resamples, np.random.default_rng(seed))
     return Latency(statistics_of(values), draws, len(values) // block, n, method)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis import METRICS, Gate, Ruling, gate_on_baseline, gate_on_history, history_lines, summarise
+from harness.analysis.gate import unsteady
 from harness.errors import IncomparableError
 from harness.store import open_run
 from harness.store.folder import write_atomically
@@ -26,8 +27,9 @@ def gate_run(run: Path, baseline: Path, limit: float, metric: str, allow: Sequen
 def gate_nights(run: Path, history: Path, limit: float, nights: int, allow: Sequence[str], *, keep: bool) -> Gate:
     """`run` beside the last `nights` of `history`; with `keep` it is added to the history, however it is ruled."""
     opened = open_run(run)
-    lines = history_lines(opened, summarise(opened))
-    gate = gate_on_history(lines, read_history(history), limit, nights, allow)
+    summary = summarise(opened)
+    lines = history_lines(opened, summary)
+    gate = gate_on_history(lines, read_history(history), limit, nights, allow, unsteady(summary.scoped_caveats))
     if keep:
         append_history(history, lines)
     return gate

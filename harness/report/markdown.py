@@ -29,7 +29,7 @@ def render_markdown(summary: Summary, story: Story) -> str:
         *_titled("## By prompt length", slice_table(summary, LENGTH)),
         *_titled("## Where the time to the first token went", further_table(summary, PARTS)),
         *_titled("## Where prompt tokens came from", sources_table(story)),
-        *_titled("## Beside a published measurement: p50 TTFT of ten documents", published_table(story)),
+        *_titled("## Beside a published measurement: TTFT of ten documents", published_table(story)),
         *_titled("## Prediction, simulated beforehand, against measurement", simulated_table(summary)),
         *_titled("## Prediction by the cost model alone", score_table(summary)),
         *_titled("## The winner, predicted and measured", winner_table(summary)),

@@ -11,6 +11,7 @@ SIMULATIONS = 800
 CALIBRATED = [
     of_one_run("p50", 200, 0.0, 300),
     of_one_run("p50", 200, 0.5, 300),
+    of_one_run("p50", 200, 0.8, 300),
     of_pairs("difference", 200, 0.0, 300),
     of_pairs("difference", 200, 0.5, 300),
     of_repeats("p50", 3, 100, 0.05),

@@ -67,6 +67,15 @@ def test_a_missing_arm() -> None:
     assert gate.ruling is Ruling.NOISY
 
 
+def test_an_unstable_p50_is_said_to_be_one() -> None:
+    """The p50 of a run whose queue grows is ruled upon, with the caveat that it depends on the trace's length."""
+    climbing = fake_run([FakePass("recompute", [100.0 + at for at in range(300)])], **META)
+    assert any(
+        "rises through the run" in note for note in gate_on_baseline(climbing, climbing, 0.05, resamples=20).notes
+    )
+    assert not gate_on_baseline(run_of(1.0), run_of(1.0), 0.05, resamples=20).notes
+
+
 def test_few_requests_are_named() -> None:
     """A pass of ten requests has no figure worth a ruling; it is named, and its failures are still held against it."""
     few = fake_run([FakePass("recompute", [5.0] * 10)], **META)

@@ -40,7 +40,7 @@ def test_a_resample_is_drawn_from_the_data(values: FloatArray, gaps: list[bool])
     if measured is None:
         return
     random, n = np.random.default_rng(0), len(values)
-    block = max(1, min(math.isqrt(n), n // 8))
+    block = max(1, min(2 * math.isqrt(n), n // 8))
     starts = (random.random((20, -(-n // block))) * n).astype(int)
     for row, draws in zip(starts, measured.draws, strict=True):
         drawn = np.concatenate([values[(start + np.arange(block)) % n] for start in row])[:n]
@@ -121,7 +121,7 @@ def test_method_says_what_was_resampled() -> None:
     one, three = latency([values], resamples=10), latency([values] * 3, resamples=10)
     assert one is not None
     assert three is not None
-    assert one.method == "95 % bootstrap, 10 resamples of circular blocks of 10 consecutive requests (one repeat)"
+    assert one.method == "95 % bootstrap, 10 resamples of circular blocks of 12 consecutive requests (one repeat)"
     assert three.method == "95 % interval by Student's t over 3 repeats"
 
 

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from harness.analysis import history_lines, summarise
 from harness.cli.gate import share
 from harness.cli.main import app
 from harness.cli.slo import slo_limits
 from harness.errors import HarnessError
+from harness.store import open_run
+from harness.store.history import append_history
 from tests.fakes.folders import written
 from tests.fakes.runs import FakePass, fake_run
 
@@ -89,3 +92,37 @@ def test_no_slo(text: str) -> None:
     """A limit without a time, a unit or a known metric is refused, and so is a second one on the same."""
     with pytest.raises(HarnessError):
         slo_limits(text)
+
+
+RANDOM = np.random.default_rng(4)
+NIGHTS = 13
+HISTORIES = {  # factors of the nights before tonight, whose own is the last; and the exit code that tells of them
+    "stable": ([1.0] * (NIGHTS + 1), 0),
+    "a step tonight": ([*[1.0] * NIGHTS, 1.3], 3),
+    "a step some nights ago": ([*[1.0] * 8, *[1.3] * 6], 3),
+    "drift": ([1.02**night for night in range(NIGHTS + 1)], 3),
+    "an improvement": ([*[1.3] * 7, *[1.0] * 7], 0),
+    "noise": ([float(one) for one in RANDOM.lognormal(0, 0.3, size=NIGHTS + 1)], 4),
+    "few nights": ([1.0] * 4, 4),
+}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_gate_on_a_history(tmp_path: Path, name: str, missing: bool) -> None:
+    """0, 3 and 4 on made-up histories; nights on which nothing ran (every third here) change their number alone."""
+    factors, code = HISTORIES[name]
+    run = folder_of(tmp_path, factors[-1], "20261130T020000Z-tonight")
+    opened = open_run(run)
+    lines = history_lines(opened, summarise(opened, 20))
+    history = tmp_path / "history.parquet"
+    for night, factor in enumerate(factors[:-1]):
+        if not (missing and night % 3 == 1):
+            wobble = factor / factors[-1] * float(RANDOM.lognormal(0, 0.005))
+            of_night = {"run_id": f"{night:06}", "utc": f"202611{night + 1:02}T020000Z"}
+            times = [
+                line | of_night | ({"value": line["value"] * wobble} if line["unit"] == "ms" else {}) for line in lines
+            ]
+            append_history(history, times)
+    ended = CliRunner().invoke(app, ["gate", str(run), "--history", str(history), "--json"])
+    assert ended.exit_code == json.loads(ended.stdout)["exit_code"] == code

@@ -2,6 +2,7 @@
 
 import html
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +170,13 @@ def test_exports(tmp_path: Path, to: str) -> None:
         json.loads(out.read_text())
     with pytest.raises(HarnessError, match="no such folder"):
         export_run(folder, to, tmp_path / "x" / "out", arm="recompute", workload=None, pass_name=None)
+
+
+def test_the_incident_picture_in_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of docs/ draws every request of a run that load_run opened, by lookup, an arm beside another."""
+    script, picture = Path(__file__).parents[3] / "docs" / "incident_picture.py", tmp_path / "picture.html"
+    monkeypatch.setattr("sys.argv", [str(script), str(written(run_of(), tmp_path)), str(picture)])
+    runpy.run_path(str(script))
+    text = picture.read_text()
+    assert "arm=recompute" in text
+    assert "not told" in text
