@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from harness.experiment.prepare import prepare
-from harness.experiment.warm_up import canary
+from harness.experiment.warm_up import warm_up_plan
 from harness.records import Run
 from harness.sim.keys import CHUNK_KEYS
 from harness.store import open_run
@@ -73,7 +73,8 @@ def test_each_valkey_holds_the_keys_that_were_predicted(
     prepared = prepare(config)
     (workload,) = prepared.experiment.workloads
     plan = prepared.workloads.plan(workload, 0, None)
-    sent = [*plan.passes[0].requests, canary(prepared.workloads, workload.name, 0)]
+    proof = warm_up_plan(arm, prepared.workloads).passes[1].requests[-1]
+    sent = [*plan.passes[0].requests, proof]
     expected = homes([key for one in sent for key in CHUNK_KEYS["sha256_cbor"](one.tokens, _CHUNK)], 2)
     samples = rows(tables.samples, arm=arm, source="valkey", name="keys")
     last = {row["instance"]: row["value"] for row in sorted(samples, key=lambda row: row["t_ns"])}
