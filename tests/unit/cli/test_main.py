@@ -37,7 +37,7 @@ def test_a_mistake_in_a_config_is_one_block_and_exit_2(
     out, err = capsys.readouterr()
     line = LAPTOP.read_text().splitlines().index("seed: 0") + 1
     assert out == ""
-    assert err.startswith(f"error: sed: unknown key\n  where: {path}:{line}\n  to do: remove 'sed'")
+    assert err.startswith(f"error: sed: unknown key\n  where: {path}:{line}\n  to do: write 'seed'")
     assert "Traceback" not in err
 
 
