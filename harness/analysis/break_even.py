@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.analysis.finding import Finding
 from harness.analysis.measured import measured_groups
+from harness.analysis.roles import placements
 from harness.model import CostModel
+from harness.model.placement import EVEN
 from harness.records import Run
 
 _STEPS = 80
@@ -52,24 +54,22 @@ def _points(model: CostModel, run: Run, findings: Sequence[Finding]) -> Iterator
     for finding in findings:
         if finding.by.keys() == {"arm"}:
             arms.setdefault(finding.by["arm"], {})[finding.name] = finding.estimate.value
-    hits = _median_hits(run)
+    hits, placed = _median_hits(run), placements(run.meta)
     for arm, told in arms.items():
         link, instances, fixed_s = (told.get(name) for name in ("link_bytes_per_s", "valkey_instances", "hit_fixed_s"))
         if link and instances and hits.get(arm):
             bandwidth = link * instances
-            yield OperatingPoint(arm, bandwidth, hits[arm], fixed_s, _line(model, fixed_s, bandwidth))
+            own = replace(model, hit_fixed_s=fixed_s, placement=placed.get(arm, EVEN))
+            yield OperatingPoint(arm, bandwidth, hits[arm], fixed_s, _line(own, bandwidth))
 
 
-def _line(model: CostModel, fixed_s: float | None, bandwidth: float) -> tuple[tuple[float, float], ...]:
+def _line(model: CostModel, bandwidth: float) -> tuple[tuple[float, float], ...]:
     """From just above B*, where it leaves for infinity, to beyond the arm's own bandwidth."""
-    if not fixed_s:
+    if not model.hit_fixed_s:
         return ()
     bstar = model.bstar_bytes_per_s
     along = (float(one) for one in np.geomspace(bstar * 1.02, max(bstar * 10, bandwidth * 2), _STEPS))
-    return tuple(
-        (one, CostModel(model.prefill_tokens_per_s, model.kv_bytes_per_token, fixed_s, one).break_even.tokens)
-        for one in along
-    )
+    return tuple((one, replace(model, bandwidth_bytes_per_s=one).break_even.tokens) for one in along)
 
 
 def _median_hits(run: Run) -> Mapping[str, float]:

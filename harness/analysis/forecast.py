@@ -29,6 +29,10 @@ def _sentence(judgement: Judgement) -> str:
             advice = f"turn the remote tier on for prompts over {_break_even(judgement)}, and for no shorter ones"
         case Word.ON_WITH_SHARDING:
             advice = f"turn the remote tier on once it has {_needed(judgement)}"
+            if judgement.question.prompt_tokens is None:
+                advice += f", and then for prompts over {judgement.needed_break_even_tokens:,.0f} tokens"
+        case Word.UNDECIDED if judgement.trade_off:
+            advice = f"{_trade_off(judgement)}: it depends on which of the two counts"
         case Word.UNDECIDED:
             advice = "undecided: the numbers allow both answers"
     return f"{_asked(judgement)}: {advice}; {'; '.join(_reasons(judgement))}."
@@ -45,22 +49,43 @@ def _asked(judgement: Judgement) -> str:
 def _reasons(judgement: Judgement) -> list[str]:
     reasons = [_bandwidth(judgement)]
     one = _one_hit(judgement)
-    reasons += [one] if one else [f"break-even: {_break_even(judgement)}"]
+    reasons.append(one or _reach(judgement))
     if judgement.word is Word.OFF and judgement.question.prompt_tokens is not None:
         reasons.append(
             f"it would pay with {_needed(judgement)}"
             if math.isfinite(judgement.needed_instances)
-            else "no number of instances makes it pay for them"
+            else f"no number of instances makes it pay for them{_t0_alone(judgement)}"
         )
-    if judgement.word is Word.UNDECIDED:
+    if judgement.trade_off:
+        reasons.append(f"the median falls too for prompts over {_break_even(judgement)}")
+    elif judgement.word is Word.UNDECIDED:
         reasons.append(_what_would_decide(judgement))
     return reasons
+
+
+def _trade_off(judgement: Judgement) -> str:
+    p50, p99 = (judgement.figures[name].estimate for name in ("p50_ratio", "p99_ratio"))
+    return f"hits make the p99 {_times(p99)} that of recomputing, and the median {_times(p50)}"
+
+
+def _t0_alone(judgement: Judgement) -> str:
+    fixed, recompute = judgement.estimate("hit_fixed_s"), judgement.estimate("recompute_s")
+    if fixed is None or recompute is None or fixed.value < recompute.value:
+        return ""
+    return f", since T0 alone takes {times_ms([fixed.value * 1e3])[0]}"
 
 
 def _bandwidth(judgement: Judgement) -> str:
     star = judgement.estimate("bstar_at_prompt_bytes_per_s") or judgement.figures["bstar_bytes_per_s"].estimate
     own = judgement.figures["bandwidth_bytes_per_s"].estimate
-    return f"B is {_rate(own)} and B* {_rate(star)}"
+    to_prompt = judgement.estimate("bandwidth_to_prompt_bytes_per_s")
+    if to_prompt is None:
+        return f"B is {_rate(own)} and B* {_rate(star)}"
+    instances = f"{count(judgement.question.instances)} instances"
+    return (
+        f"B is {_rate(own)} over {instances}, of which one prompt gets {rate(to_prompt.value)} on the mean, since it "
+        f"waits for the instance with most of its chunks, and B* is {_rate(star)}"
+    )
 
 
 def _one_hit(judgement: Judgement) -> str:
@@ -75,6 +100,11 @@ def _break_even(judgement: Judgement) -> str:
     return _tokens(judgement.figures["break_even_tokens"].estimate)
 
 
+def _reach(judgement: Judgement) -> str:
+    reach = judgement.figures["break_even_tokens"].estimate
+    return "no length breaks even with it" if math.isinf(reach.value) else f"break-even: {_break_even(judgement)}"
+
+
 def _needed(judgement: Judgement) -> str:
     total, number = judgement.needed_bytes_per_s, judgement.needed_instances
     like = f"like the one{'s' * (judgement.question.instances > 1)} at hand"
@@ -83,8 +113,10 @@ def _needed(judgement: Judgement) -> str:
 
 def _what_would_decide(judgement: Judgement) -> str:
     names = [f"{_INPUT_NAMES[name]} ({_interval(judgement, name)})" for name in judgement.open_inputs]
-    threshold = judgement.estimate("bandwidth_needed_bytes_per_s")
-    line = "" if threshold is None else f"; the line is at B = {_rate(threshold)}"
+    threshold, line = judgement.estimate("bandwidth_needed_bytes_per_s"), ""
+    if threshold is not None:
+        enough = math.isfinite(threshold.value)
+        line = f"; the line is at B = {_rate(threshold)}" if enough else "; at these values no B is enough"
     if not names:
         return f"it takes better values of R, T0 and B together{line}"
     return f"a narrower interval of {' or '.join(names)} would decide{line}"

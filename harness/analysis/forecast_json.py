@@ -29,7 +29,9 @@ def forecast_json(judgement: Judgement, verdict: Verdict) -> dict[str, Any]:
             "answers": [{"question": answer.question, "text": answer.text} for answer in verdict.answers],
             "needed_instances": _number(judgement.needed_instances),
             "needed_bytes_per_s": _number(judgement.needed_bytes_per_s),
+            "needed_break_even_tokens": _number(judgement.needed_break_even_tokens),
             "open_inputs": list(judgement.open_inputs),
+            "trade_off": judgement.trade_off,
         },
         "figures": {name: figure_json(figure) for name, figure in judgement.figures.items()},
     }

@@ -21,7 +21,9 @@ def count(number: int) -> str:
 
 
 def rate(bytes_per_s: float) -> str:
-    """A bandwidth in the largest decimal unit that keeps it at 1 or above."""
+    """A bandwidth in the largest decimal unit that keeps it at 1 or above; an infinite one in words."""
+    if math.isinf(bytes_per_s):
+        return "no limit"
     for size, unit in _SCALES:
         if bytes_per_s >= size:
             return f"{digits(bytes_per_s / size)} {unit}"

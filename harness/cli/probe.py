@@ -12,6 +12,7 @@ from harness.errors import ConfigError
 
 _ASSUME = "instead of a machine: R=52.2k,s=48.4KB,T0=0.33,B=1.71GB/s, each with +-5% if it may be off"
 _IN_STEP = "loads run inside the engine step, as in LMCache's in-process mode"
+_BY_HASH = "how chunks lie on several instances: by their hash, so that prompts wait for the fullest, or equal parts"
 _RESET = "the engine's own cache of an attached server may be emptied"
 _RESET_L1 = "and LMCache's host memory, by its HTTP port"
 
@@ -36,7 +37,8 @@ def probe(  # noqa: PLR0913 - an option each
     lmcache_url: Annotated[str | None, typer.Option(help="--url: LMCache's HTTP port")] = None,
     valkey_url: Annotated[list[str] | None, typer.Option(help="--url: a Valkey behind it (may be repeated)")] = None,
     kv_bytes: Annotated[str | None, typer.Option(help="--url: s, KV bytes a token, such as 48.4KB")] = None,
-    chunk: Annotated[int, typer.Option(help="--url: tokens of LMCache's chunk")] = 256,
+    chunk: Annotated[int, typer.Option(help="--url, --assume: tokens of LMCache's chunk")] = 256,
+    by_hash: Annotated[bool | None, typer.Option("--by-hash/--even", help=_BY_HASH)] = None,
     longest: Annotated[int, typer.Option(help="--url: tokens of the longest prompt to send, if it takes such")] = 4096,
     reset_engine: Annotated[bool, typer.Option("--reset-engine", help=_RESET)] = False,
     reset_l1: Annotated[bool, typer.Option("--reset-l1", help=_RESET_L1)] = False,
@@ -59,7 +61,7 @@ def probe(  # noqa: PLR0913 - an option each
 
     if assume is not None:
         question = verbs.question_of(prompt, rate, hit_share, in_step, instances, most_instances, p99)
-        _show(verbs.assumed(assume, question), as_json)
+        _show(verbs.assumed(assume, question, chunk if by_hash else None), as_json)
         return
     with PlainProgress() as progress:
         if raw:
@@ -69,9 +71,9 @@ def probe(  # noqa: PLR0913 - an option each
             return
         asked = verbs.Asked(prompt, rate, hit_share, in_step, p99, copies)
         resets = tuple(tier for tier, given in (("engine", reset_engine), ("l1", reset_l1)) if given)
+        like: dict[str, str] = {}
         if config is not None:
-            settings = {"resets": ",".join(resets)} if resets else {}
-            prepared = verbs.prepare(config, arms=arm or (), settings=settings, ask=True)
+            prepared, like = verbs.configured(config, arm or (), resets)
         else:
             servers = verbs.Servers(
                 url=url or "",
@@ -85,9 +87,10 @@ def probe(  # noqa: PLR0913 - an option each
                 kv_bytes=kv_bytes,
                 chunk_tokens=chunk,
                 longest_tokens=longest,
+                by_hash=by_hash is not False,
             )
             prepared = verbs.prepare_attached(servers)
-        _show(verbs.measured(prepared, asked, out, progress), as_json)
+        _show(verbs.measured(prepared, asked, out, progress, like), as_json)
 
 
 def _show(answer: tuple[str, dict[str, Any]], as_json: bool) -> None:

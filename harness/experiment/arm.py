@@ -14,6 +14,7 @@ from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
 from harness.experiment.log_reading import reading_log
 from harness.experiment.machine import Machine, link_bytes_per_s
+from harness.experiment.placement import slowdowns
 from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
 from harness.experiment.session import ArmSession, RunPlace
@@ -105,7 +106,8 @@ async def arm_session(
         target = target_of(client, urls)
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
-        session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt)
+        placed = functools.partial(slowdowns, arm, client, started=bool(stack.processes))
+        session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt, placed)
         await exits.enter_async_context(_deaths_trip(session))
         exits.enter_context(reading_log(prepared, session))
         samples = sampling(

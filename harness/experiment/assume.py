@@ -6,6 +6,7 @@ from collections.abc import Callable
 from harness.config.units import parse_bandwidth, parse_bytes, parse_seconds
 from harness.errors import ConfigError
 from harness.model import Estimate
+from harness.model.placement import EVEN, Placement
 from harness.model.uncertain import UncertainModel, assumed
 
 _WHERE = "--assume"
@@ -16,11 +17,11 @@ _SCALE = {"": 1.0, "k": 1e3, "M": 1e6}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def parse_assumptions(text: str) -> UncertainModel:
+def parse_assumptions(text: str, placement: Placement = EVEN) -> UncertainModel:
     """The model of `text`: R in tokens a second, s a size, T0 a time (a plain number is seconds), B a rate.
 
-    B may be a multiple of B* (`2 Bstar`). Raises ConfigError that names the input which is missing, given twice,
-    unknown, without its unit, or not above zero (T0 may be zero).
+    B is of all instances together, and may be a multiple of B* (`2 Bstar`). Raises ConfigError that names the input
+    which is missing, given twice, unknown, without its unit, or not above zero (T0 may be zero).
     """
     given = _split(text)
     rate = _estimate("R", given["R"], _tokens_per_s)
@@ -28,7 +29,7 @@ def parse_assumptions(text: str) -> UncertainModel:
     fixed = _estimate("T0", given["T0"], _seconds, zero=True)
     star = rate.value * size.value
     bandwidth = _estimate("B", given["B"], lambda value: parse_bandwidth(value).resolve(star))
-    return assumed(rate, size, fixed, bandwidth)
+    return assumed(rate, size, fixed, bandwidth, placement)
 
 
 def _split(text: str) -> dict[str, str]:

@@ -64,9 +64,17 @@ def _from_folder(folder: Path, low: int | None, engine: Engine) -> EngineModel:
             f"engine.model: cannot read the model's config: {error}", where=str(path), remedy="give a model folder"
         ) from error
     text: dict[str, Any] = config.get("text_config") or config
-    vocabulary = int(text["vocab_size"])
+    vocabulary = text.get("vocab_size")
+    if not isinstance(vocabulary, int):
+        raise ConfigError(
+            f"vocab_size is {vocabulary!r}", where=str(path), remedy="the number of the model's token ids"
+        )
     first, last = (low, vocabulary) if low is not None else _widest_plain_range(folder, vocabulary)
-    size = kv_bytes(config, cache_dtype=_option(engine, "--kv-cache-dtype") or "auto", ranks=_ranks(engine))
+    try:
+        size = kv_bytes(config, cache_dtype=_option(engine, "--kv-cache-dtype") or "auto", ranks=_ranks(engine))
+    except ConfigError as error:
+        where = str(path) if error.where == "config.json" else error.where
+        raise ConfigError(error.what, where=where, remedy=error.remedy) from error
     return EngineModel(
         path=str(folder),
         kv_bytes=size.per_token,

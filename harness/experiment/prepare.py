@@ -256,6 +256,12 @@ def _check_memory(experiment: Experiment, model: EngineModel, arms: Sequence[Arm
             )
 
 
+def fits_together(prepared: Prepared, arms: Sequence[Arm], available: int | None) -> bool:
+    """Whether all of `arms` have room in `available` bytes at once (None: nobody knows, and they may not)."""
+    needed = sum(memory_bytes(prepared.experiment, prepared.model, arm) for arm in arms)
+    return available is not None and needed * _SPARE <= available
+
+
 def memory_bytes(experiment: Experiment, model: EngineModel, arm: Arm) -> int:
     """What one arm takes: weights per engine, the KV space vLLM allocates, L1, and the processes themselves."""
     engine = experiment.engine

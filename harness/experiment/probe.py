@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -21,16 +22,11 @@ from harness.experiment.facts import machine_facts
 from harness.experiment.halt import Halt, InterruptedRun
 from harness.experiment.join import join_servers
 from harness.experiment.machine import Machine
-from harness.experiment.prepare import Prepared, require_engine
-from harness.experiment.probe_engine import Hits, measure_cold, measure_hits
-from harness.experiment.probe_points import (
-    TAIL_TOKENS,
-    Evidence,
-    Point,
-    probe_lengths,
-    probe_prompts,
-    why_no_hits,
-)
+from harness.experiment.placement import placement_of
+from harness.experiment.prepare import Prepared, available_bytes, fits_together, require_engine
+from harness.experiment.probe_arms import groups, in_order
+from harness.experiment.probe_engine import Hits, forget, measure_cold, measure_hits
+from harness.experiment.probe_points import FEWEST_LENGTHS, TAIL_TOKENS, probe_lengths, probe_prompts
 from harness.experiment.progress import Progress
 from harness.experiment.raw_valkey import RawPoint, entered, sweep
 from harness.experiment.session import ArmSession, RunIdentity, RunPlace
@@ -46,20 +42,24 @@ _RAW_S = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ArmMeasured:
-    """What the probe saw of an arm. `line` is None where longer hits do not take longer (host memory, say)."""
+    """What the probe saw of an arm. Where longer hits do not take longer (host memory, say) the line is flat."""
 
     arm: Arm
     link_bytes_per_s: float | None
     hits: Hits
-    line: Line | None
+    line: Line
     raw: tuple[RawPoint, ...]
 
 
 @dataclass(slots=True)
 class Measured:
-    """What the probe saw: cold prompts, then arm by arm. `seconds` were spent sending, starts not included."""
+    """What the probe saw: cold prompts, then arm by arm. `seconds` went into the prompts that R, T0 and B are from.
+
+    `stores`: the engine of the cold prompts has an LMCache that stored them meanwhile, since no other was at hand.
+    """
 
     prefill: Line | None = None
+    stores: bool = False
     machine: Machine | None = None
     arms: list[ArmMeasured] = field(default_factory=list)
     seconds: float = 0.0
@@ -96,7 +96,7 @@ def run_probe(prepared: Prepared, results_dir: Path, progress: Progress, *, copi
 
 class _Probe:
     def __init__(self, prepared: Prepared, results_dir: Path, progress: Progress, copies: int) -> None:
-        self._prepared, self._copies = prepared, copies
+        self._prepared, self._copies, self._lengths = prepared, copies, lengths_of(prepared)
         self._clock, self._progress, self._halt = MonotonicClock(), progress, Halt()
         self._id = secrets.token_hex(3)
         name = f"{prepared.experiment.experiment}-probe"
@@ -121,9 +121,10 @@ class _Probe:
         with Journal(self._folder.path, self._id) as journal, _interrupts(self._halt):
             place = RunPlace(identity, self._folder, journal, self._progress, self._clock)
             try:
-                for arm in _in_order(prepared):
-                    self._progress.say(f"arm {arm.name}")
-                    await self._arm(arm, place)
+                for together in self._groups():
+                    async with self._started(together, place) as sessions:
+                        for session in sessions:
+                            await self._arm(session)
             except (HarnessError, InterruptedRun) as error:
                 trouble = error
             expected = journal.counts
@@ -139,27 +140,51 @@ class _Probe:
             raise trouble
         return ProbeEnd(self._folder.path, self._measured)
 
-    async def _arm(self, arm: Arm, place: RunPlace) -> None:
+    def _groups(self) -> list[list[Arm]]:
+        """The arms, those together that are started together: to start an engine takes longer than to measure it."""
+        prepared, own = self._prepared, self._prepared.experiment.engine.backend == "vllm-cpu"
+        arms = in_order(prepared.arms, starts=prepared.experiment.engine.backend != "attach")
+        return groups(arms, lambda some: own and fits_together(prepared, some, available_bytes()))
+
+    @contextlib.asynccontextmanager
+    async def _started(self, arms: Sequence[Arm], place: RunPlace) -> AsyncIterator[list[ArmSession]]:
+        """Sessions of `arms`, all ready; raises what kept the first of them from getting ready."""
+        async with contextlib.AsyncExitStack() as exits:
+            names = " and ".join(arm.name for arm in arms)
+            ours = self._prepared.experiment.engine.backend != "attach"
+            self._progress.say(f"{'starting' if ours else 'asking'} {names}")
+            starting = [exits.enter_async_context(self._session(arm, place)) for arm in arms]
+            ended = await asyncio.gather(*starting, return_exceptions=True)
+            for one in ended:
+                if isinstance(one, BaseException):
+                    raise one
+            yield [one for one in ended if not isinstance(one, BaseException)]
+            self._progress.say(f"{'stopping' if ours else 'leaving'} {names}")
+
+    def _session(self, arm: Arm, place: RunPlace) -> contextlib.AbstractAsyncContextManager[ArmSession]:
         prepared = self._prepared
         if arm not in prepared.experiment.arms:
             prepared = prepared.for_probe(arm)
-        async with arm_session(prepared, arm, place, self._halt, self._measured.machine) as session:
-            await require_quiet(session)
-            self._progress.say("warming up")
-            await warm_up(session, self._prepared.workloads)
-            began_ns = self._clock.now_ns()
-            if self._measured.prefill is None:
-                await self._cold(session)
-            if arm.lmcache is not None:
-                self._measured.arms.append(await self._hits(session))
-            self._measured.seconds += (self._clock.now_ns() - began_ns) / 1e9
-            self._progress.say(f"{'stopping' if session.stack.processes else 'leaving'} {arm.name}")
+        return arm_session(prepared, arm, place, self._halt, self._measured.machine)
+
+    async def _arm(self, session: ArmSession) -> None:
+        self._progress.say(f"arm {session.arm.name}: warming up")
+        await require_quiet(session)
+        emptied = partial(forget, session, host_tier=session.arm.valkey is None)
+        await warm_up(session, self._prepared.workloads, emptied if "engine" in session.stack.resets else None)
+        if self._measured.prefill is None:
+            await self._cold(session)
+        if session.arm.lmcache is not None:
+            self._measured.arms.append(await self._hits(session))
 
     async def _cold(self, session: ArmSession) -> None:
         self._progress.say("measuring R with cold prompts")
+        began_ns = self._clock.now_ns()
         points = await measure_cold(session, self._prompts(session.arm, "cold"))
-        line = _fitted(fit_prefill, points, session)
-        self._measured.prefill = line
+        self._took(began_ns)
+        with _measured_by(session):
+            line = fit_prefill([point.tokens for point in points], [point.seconds for point in points])
+        self._measured.prefill, self._measured.stores = line, session.arm.lmcache is not None
         longest, kv_bytes = self._prepared.workloads.longest_prompt_tokens, self._prepared.model.kv_bytes
         if kv_bytes is not None:
             self._measured.machine = Machine(longest / line.at(longest), kv_bytes, longest)
@@ -168,21 +193,24 @@ class _Probe:
         arm = session.arm
         assert arm.lmcache is not None  # noqa: S101 - the caller looked
         self._progress.say("measuring T0 and B with hits" if arm.valkey else "measuring hits from host memory")
+        began_ns = self._clock.now_ns()
         hits = await measure_hits(
             session,
             self._prompts(arm, "hits"),
             arm.lmcache.chunk_size,
+            placement_of(arm),
             host_tier=arm.valkey is None,
         )
-        try:
-            line = _fitted(fit_hits, hits.points, session)
-        except StackError:
-            if arm.valkey is not None:
-                raise
-            line = None  # host memory may be too fast for its bandwidth to be seen
+        self._took(began_ns)
+        tokens, seconds = [point.tokens for point in hits.points], [point.seconds for point in hits.points]
+        with _measured_by(session):
+            line = fit_hits(tokens, seconds, [point.slowdown for point in hits.points])
         machine = self._measured.machine
         link = None if machine is None else machine.link_bytes_per_s(arm)
         return ArmMeasured(arm, link, hits, line, await self._raw(session))
+
+    def _took(self, began_ns: int) -> None:
+        self._measured.seconds += (self._clock.now_ns() - began_ns) / 1e9
 
     async def _raw(self, session: ArmSession) -> tuple[RawPoint, ...]:
         of_rank, lmcache = self._prepared.model.kv_bytes_per_rank, session.arm.lmcache
@@ -194,18 +222,27 @@ class _Probe:
 
     def _prompts(self, arm: Arm, what: str) -> tuple[PlannedRequest, ...]:
         """Prompts of several lengths that no earlier probe sent."""
-        workloads, engine = self._prepared.workloads, self._prepared.experiment.engine
-        granule = next((one.lmcache.chunk_size for one in self._prepared.arms if one.lmcache), engine.block_size)
-        limits = [engine.max_model_len, engine.kv_cache_tokens, self._prepared.model.max_positions]
-        longest = workloads.longest_prompt_tokens
-        if engine.backend == "attach":
-            limits.append(longest + 1)  # what it takes is not known: no prompt is longer than was said
-        most = min((limit - 1 for limit in limits if limit is not None), default=None)
-        lengths = probe_lengths(longest, granule, most)
-        if not lengths:
-            raise why_no_hits(Evidence(longest, granule), f"arm {arm.name}")
         salt = f"probe/{self._id}/{arm.name}/{what}"
-        return probe_prompts(workloads.salted(salt), lengths, self._copies)
+        return probe_prompts(self._prepared.workloads.salted(salt), self._lengths, self._copies)
+
+
+def lengths_of(prepared: Prepared) -> tuple[int, ...]:
+    """The lengths of prompts that tell fixed cost from rate. Raises ConfigError where too few fit."""
+    engine, longest = prepared.experiment.engine, prepared.workloads.longest_prompt_tokens
+    granule = max((one.lmcache.chunk_size for one in prepared.arms if one.lmcache), default=engine.block_size)
+    limits = [engine.max_model_len, engine.kv_cache_tokens, prepared.model.max_positions]
+    if engine.backend == "attach":
+        limits.append(longest + 1)  # what it takes is not known: no prompt is longer than was said
+    most = min((limit - 1 for limit in limits if limit is not None), default=None)
+    lengths = probe_lengths(longest, granule, most)
+    if len(lengths) < FEWEST_LENGTHS:
+        raise ConfigError(
+            f"prompts have at most {longest:,} tokens and a chunk {granule}: {len(lengths)} lengths of whole chunks "
+            f"are too few points for a fit{'' if lengths else ', and no whole chunk is ever stored'}",
+            where=str(prepared.path),
+            remedy=f"{FEWEST_LENGTHS} are needed: longer prompts (--longest, document_tokens), or a smaller chunk_size",
+        )
+    return lengths
 
 
 def prompt_of(prepared: Prepared, arm: Arm) -> int:
@@ -215,24 +252,14 @@ def prompt_of(prepared: Prepared, arm: Arm) -> int:
     return max(1, (longest - 1) // granule) * granule if longest > granule + TAIL_TOKENS else longest
 
 
-def _in_order(prepared: Prepared) -> Sequence[Arm]:
-    """Arms without LMCache first, where R is measured; one is started for that if there is none to start."""
-    arms = sorted(prepared.arms, key=lambda arm: arm.lmcache is not None)
-    if arms[0].lmcache is not None and prepared.experiment.engine.backend != "attach":
-        return [Arm(name="probe"), *arms]
-    return arms
-
-
-def _fitted(
-    fit: Callable[[Sequence[float], Sequence[float]], Line], points: Sequence[Point], session: ArmSession
-) -> Line:
-    """The fit through measured points. Raises StackError where they tell nothing."""
+@contextlib.contextmanager
+def _measured_by(session: ArmSession) -> Iterator[None]:
+    """What cannot be fitted was measured: an error of the stack, not of the config."""
     try:
-        return fit([point.tokens for point in points], [point.seconds for point in points])
+        yield
     except ConfigError as error:
-        raise StackError(
-            error.what, where=f"arm {session.arm.name}: {session.stack.url}", remedy=error.remedy
-        ) from error
+        where = f"arm {session.arm.name}: {session.stack.url}"
+        raise StackError(error.what, where=where, remedy=error.remedy) from error
 
 
 @contextlib.contextmanager

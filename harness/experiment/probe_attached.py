@@ -17,7 +17,10 @@ _WHERE = "--url and what goes with it"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where attached servers answer, and what their addresses do not say of them."""
+    """Where attached servers answer, and what their addresses do not say of them.
+
+    `by_hash`: chunks lie on the Valkeys by their hash; else each has an equal part of every prompt.
+    """
 
     url: str
     model: str = ""
@@ -30,6 +33,7 @@ class Servers:
     kv_bytes: str | None = None
     chunk_tokens: int = 256
     longest_tokens: int = 4096
+    by_hash: bool = True
 
 
 def prepare_attached(servers: Servers) -> Prepared:
@@ -45,7 +49,7 @@ def prepare_attached(servers: Servers) -> Prepared:
         "name": "attached",
         "attach": attach,
         "lmcache": {"l1": "1GiB", "chunk_size": servers.chunk_tokens},
-        "valkey": {"instances": len(servers.valkey_urls)} if servers.valkey_urls else None,
+        "valkey": _valkey(servers),
     }
     passes = {
         "documents": 1,
@@ -82,6 +86,11 @@ def _fitting(experiment: Experiment) -> Experiment:
         return experiment
     passes = passes.model_copy(update={"document_tokens": longest - _QUESTION_TOKENS - _ANSWER_TOKENS})
     return experiment.model_copy(update={"workloads": (workload.model_copy(update={"passes": passes}),)})
+
+
+def _valkey(servers: Servers) -> dict[str, object] | None:
+    placement = "chunk" if servers.by_hash else "rank"
+    return {"instances": len(servers.valkey_urls), "placement": placement} if servers.valkey_urls else None
 
 
 def _bytes(text: str | None) -> int | None:

@@ -1,6 +1,6 @@
 """Measures an engine that runs: cold prompts for R, hits for T0 and B, what many clients get."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -8,36 +8,41 @@ from harness.errors import StackError
 from harness.experiment.cache_state import empty_engine, empty_l1, stored_keys
 from harness.experiment.probe_points import Evidence, Point, points_of, why_no_hits
 from harness.experiment.session import ArmSession
+from harness.model.placement import Placement
 from harness.records import PassCounters, RequestRecord
 from harness.schedule import PassPlan, PlannedRequest
 
 _PASS = "probe"  # noqa: S105 - a pass of a run, not a password
-_DELIVERED_CLIENTS = 4
+_AT_ONCE = (2, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
     """Hits of an arm: a point each, the bytes and tokens that were counted while they were loaded, and many at once.
 
-    `moved_bytes` came out of the Valkeys for `moved_tokens` tokens (None without Valkeys that answer). `delivered` is
-    bytes a second that `clients` requests at once got together.
+    `moved_bytes` came out of the Valkeys for `moved_tokens` tokens (None without Valkeys that answer).
+    `delivered_bytes_per_s` is what so many requests at once got together.
     """
 
     points: tuple[Point, ...]
     moved_bytes: int | None
     moved_tokens: int | None
-    clients: int
-    delivered_bytes_per_s: float | None
+    delivered_bytes_per_s: Mapping[int, float]
 
 
 async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
     """Seconds to the first token of prompts that no cache holds, one at a time. Raises StackError: cached, or busy."""
-    records = await _alone(session, requests, 1)
+    records, _ = await _alone(session, requests, 1, await session.idle())
     return points_of(records, loaded=False, where=session.stack.url)
 
 
 async def measure_hits(
-    session: ArmSession, requests: Sequence[PlannedRequest], chunk_tokens: int, *, host_tier: bool
+    session: ArmSession,
+    requests: Sequence[PlannedRequest],
+    chunk_tokens: int,
+    placement: Placement,
+    *,
+    host_tier: bool,
 ) -> Hits:
     """Store the prompts, empty the engine's cache (and L1 unless `host_tier`), and load them again, one at a time.
 
@@ -45,21 +50,28 @@ async def measure_hits(
     prompts of one length at once. Raises StackError where nothing hits, saying why, or somebody else uses the engine.
     """
     keys = [await stored_keys(session)]
-    points_of(await _alone(session, requests, 1), loaded=False, where=session.stack.url)
+    records, before = await _alone(session, requests, 1, await session.idle())
+    points_of(records, loaded=False, where=session.stack.url)
+    await session.stored()
     keys.append(await stored_keys(session))
-    await _forget(session, host_tier=host_tier)
-    before = await session.idle()
-    records = await _alone(session, requests, 1)
-    gained = (await session.idle()).since(before)
+    await forget(session, host_tier=host_tier)
+    records, after = await _alone(session, requests, 1, before)
+    gained = after.since(before)
     keys.append(await stored_keys(session))
     expected = [(len(request.tokens) - 1) // chunk_tokens * chunk_tokens for request in requests]
     if not any(record.cached_tokens for record in records) or gained.prefix_cache_hits:
         shortest = min(len(request.tokens) for request in requests)
         raise why_no_hits(_evidence(gained, keys, shortest, chunk_tokens), session.stack.url)
     whole = [one for one, tokens in zip(records, expected, strict=True) if one.cached_tokens == tokens]
-    points = points_of(whole, loaded=True, where=session.stack.url)
-    await _forget(session, host_tier=host_tier)
-    rate = None if host_tier else await _delivered(session, requests)
+    if not whole:
+        pairs = [(one.cached_tokens or 0, tokens) for one, tokens in zip(records, expected, strict=True)]
+        raise StackError(
+            f"no prompt hit whole: {max(pairs)[0]:,} of {max(pairs)[1]:,} tokens were the most",
+            where=session.stack.url,
+            remedy=f"is LMCache's chunk_size {chunk_tokens}, and is the cache large enough for {len(pairs)} prompts?",
+        )
+    points = points_of(whole, loaded=True, where=session.stack.url, placement=placement)
+    delivered = {} if host_tier else await _delivered(session, requests, after)
     moved = None if host_tier else gained.valkey_bytes_out
     if moved is not None and moved < sum(point.tokens for point in points):
         raise StackError(
@@ -67,25 +79,28 @@ async def measure_hits(
             where=session.stack.url,
             remedy="let it keep nothing (store_policy: skip_l1), or of an attached server be emptied (--reset-l1)",
         )
-    return Hits(points, moved, gained.external_prefix_cache_hits, _DELIVERED_CLIENTS, rate)
+    return Hits(points, moved, gained.external_prefix_cache_hits, delivered)
 
 
-async def _delivered(session: ArmSession, requests: Sequence[PlannedRequest]) -> float | None:
-    """Bytes a second out of the Valkeys while several requests load at once; None where they cannot be counted."""
+async def _delivered(session: ArmSession, requests: Sequence[PlannedRequest], before: PassCounters) -> dict[int, float]:
+    """Bytes a second out of the Valkeys, by how many requests load at once; nothing where they cannot be counted."""
     lengths = sorted({len(request.tokens) for request in requests})
     second = lengths[-2:][0]  # several of the longest may not fit into the engine's cache together
-    at_once = [request for request in requests if len(request.tokens) == second]
-    before = await session.idle()
-    records = await _alone(session, at_once, _DELIVERED_CLIENTS)
-    moved = (await session.idle()).since(before).valkey_bytes_out
-    sent = [record.sent_ns for record in records if record.sent_ns is not None]
-    got = [record.first_token_ns for record in records if record.first_token_ns is not None]
-    return None if moved is None or not got else moved / ((max(got) - min(sent)) / 1e9)
+    same = [request for request in requests if len(request.tokens) == second]
+    found: dict[int, float] = {}
+    for at_once in _AT_ONCE:
+        await forget(session, host_tier=False)
+        records, after = await _alone(session, same, at_once, before)
+        moved, before = after.since(before).valkey_bytes_out, after
+        sent = [record.sent_ns for record in records if record.sent_ns is not None]
+        got = [record.first_token_ns for record in records if record.first_token_ns is not None]
+        if moved is not None and got:
+            found[at_once] = moved / ((max(got) - min(sent)) / 1e9)
+    return found
 
 
-async def _forget(session: ArmSession, *, host_tier: bool) -> None:
-    """Empty what is in front of the tier that is measured, as far as it may be emptied."""
-    await session.idle()
+async def forget(session: ArmSession, *, host_tier: bool) -> None:
+    """Empty what is in front of the tier that is measured, as far as it may be emptied; nothing is running."""
     if "engine" in session.stack.resets:
         await empty_engine(session)
     if "l1" in session.stack.resets and not host_tier:
@@ -93,12 +108,15 @@ async def _forget(session: ArmSession, *, host_tier: bool) -> None:
 
 
 async def _alone(
-    session: ArmSession, requests: Sequence[PlannedRequest], concurrency: int
-) -> tuple[RequestRecord, ...]:
-    """Send the prompts; raises StackError if the engine meanwhile counted tokens that are not ours."""
-    before = await session.idle()
+    session: ArmSession, requests: Sequence[PlannedRequest], concurrency: int, before: PassCounters
+) -> tuple[tuple[RequestRecord, ...], PassCounters]:
+    """Send the prompts; their records, and the counters when all is idle again, which were `before` when it last was.
+
+    Raises StackError if the engine meanwhile counted tokens that are not ours.
+    """
     records = await session.send(PassPlan(_PASS, _numbered(requests), concurrency), "machine", 0)
-    counted = _prompt_tokens((await session.idle()).since(before))
+    after = await session.idle()
+    counted = _prompt_tokens(after.since(before))
     ours = [record.prompt_tokens for record in records]
     if counted is not None and all(tokens is not None for tokens in ours):
         others = counted - sum(tokens for tokens in ours if tokens is not None)
@@ -108,7 +126,7 @@ async def _alone(
                 where=session.stack.url,
                 remedy="probe it while nobody uses it, or another of its kind",
             )
-    return records
+    return records, after
 
 
 def _numbered(requests: Sequence[PlannedRequest]) -> tuple[PlannedRequest, ...]:

@@ -1,7 +1,7 @@
 """From what a probe measured to figures and verdicts, arm by arm. Pure."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from harness.analysis.forecast_json import estimate_json, figure_json, forecast_
 from harness.analysis.verdict import Verdict
 from harness.config import Arm
 from harness.errors import ConfigError
+from harness.experiment.placement import placement_of
 from harness.experiment.prepare import Prepared
 from harness.experiment.probe import COPIES, ArmMeasured, Measured, prompt_of
 from harness.experiment.raw_valkey import RawPoint
@@ -20,6 +21,8 @@ from harness.model.kv_bytes import Agreement, counted_bytes_per_token
 from harness.model.load import Traffic
 from harness.model.uncertain import fitted
 from harness.model.verdict import Judgement, Word, judge_model
+
+_UNQUIET = 0.1  # noise of a quiet machine is 1 to 5 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Asked:
     def __post_init__(self) -> None:
         """Raises ConfigError for what cannot be asked, before anything is measured."""
         if self.copies < 2:
-            raise ConfigError(f"{self.copies} prompts of each length are too few", where="--copies", remedy="2 or more")
+            what = f"{self.copies} of each length are too few to fit a line"
+            raise ConfigError(what, where="--copies", remedy="2 or more")
         Question(self.prompt_tokens, p99_target_s=self.p99_target_s)
         rate = 1.0 if self.requests_per_s is None else self.requests_per_s
         Traffic(rate, 1.0, 1.0 if self.hit_share is None else self.hit_share)
@@ -44,7 +48,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ArmFindings:
-    """An arm's figures, and its verdict where T0 and B could be told apart. `size` compares s with what was counted."""
+    """An arm's figures, and its verdict where s is known. `size` compares s with what was counted."""
 
     measured: ArmMeasured
     figures: Mapping[str, Figure]
@@ -56,15 +60,22 @@ class ArmFindings:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFindings:
-    """All of it: cold prompts, each arm, and one word over the arms with Valkey (None: there is none)."""
+    """All of it: cold prompts, each arm, and one word over the arms with Valkey (None: there is none).
+
+    `stores`: cold prompts were stored too. `cautions`: what makes the intervals doubtful. `like`: arms that were left
+    out, and whose tier is theirs too.
+    """
 
     prefill: Line
+    stores: bool
     arms: tuple[ArmFindings, ...]
     word: Word | None
     tighter: str
+    cautions: tuple[str, ...]
+    like: Mapping[str, str]
 
 
-def findings_of(prepared: Prepared, measured: Measured, asked: Asked) -> ProbeFindings:
+def findings_of(prepared: Prepared, measured: Measured, asked: Asked, like: Mapping[str, str]) -> ProbeFindings:
     """What `measured` says. Raises ConfigError where nothing cold was measured, or s is not known at all."""
     assert measured.prefill is not None  # noqa: S101 - a probe that ended has it
     arms = tuple(_arm(prepared, measured, one, asked) for one in measured.arms)
@@ -73,7 +84,20 @@ def findings_of(prepared: Prepared, measured: Measured, asked: Asked) -> ProbeFi
         f"intervals half as wide take about {3 * measured.seconds:.0f} s more (--copies {4 * asked.copies}); "
         f"these took {measured.seconds:.0f} s of measuring"
     )
-    return ProbeFindings(measured.prefill, arms, _overall(remote) if remote else None, tighter)
+    word = _overall(remote) if remote else None
+    return ProbeFindings(measured.prefill, measured.stores, arms, word, tighter, tuple(_cautions(measured)), like)
+
+
+def _cautions(measured: Measured) -> Iterator[str]:
+    """Of lines that equal prompts lie far from: what disturbs them only ever adds, and no interval knows of that."""
+    lines = {"cold prompts": measured.prefill}
+    lines |= {f"hits of {one.arm.name}": one.line for one in measured.arms if one.arm.valkey is not None}
+    for name, line in lines.items():
+        if line is not None and line.noise > _UNQUIET:
+            yield (
+                f"{name} lie {line.noise:.0%} off their line: something else ran on these cores, and intervals may not "
+                "hold the truth; measure again while it does not"
+            )
 
 
 def _arm(prepared: Prepared, measured: Measured, one: ArmMeasured, asked: Asked) -> ArmFindings:
@@ -86,10 +110,11 @@ def _arm(prepared: Prepared, measured: Measured, one: ArmMeasured, asked: Asked)
     load_s = {tokens: statistics.median(seconds) for tokens, seconds in sorted(loads.items())}
     extra = _counted(one, counted)
     kv_bytes = by_config if by_config is not None else counted
-    if one.line is None or kv_bytes is None or measured.prefill is None:
+    if kv_bytes is None or measured.prefill is None:
         return ArmFindings(one, extra, None, None, size, load_s)
     question = _question(prepared, measured, one.arm, asked)
-    judgement = judge_model(fitted(measured.prefill, one.line, kv_bytes), question)
+    model = fitted(measured.prefill, one.line, kv_bytes, placement_of(one.arm))
+    judgement = judge_model(model, question)
     return ArmFindings(one, {**judgement.figures, **extra}, judgement, forecast(judgement), size, load_s)
 
 
@@ -119,9 +144,8 @@ def _counted(one: ArmMeasured, counted: float | None) -> dict[str, Figure]:
     hits, found = one.hits, {}
     if counted is not None:
         found["counted_kv_bytes_per_token"] = Figure("bytes/token", _exact(counted, hits.moved_tokens or 0, "counted"))
-    if hits.delivered_bytes_per_s is not None:
-        method = f"{hits.clients} requests at once"
-        found["delivered_bytes_per_s"] = Figure("bytes/s", _exact(hits.delivered_bytes_per_s, hits.clients, method))
+    for at_once, rate in hits.delivered_bytes_per_s.items():
+        found[f"delivered_to_{at_once}_bytes_per_s"] = Figure("bytes/s", _exact(rate, at_once, f"{at_once} at once"))
     if one.link_bytes_per_s is not None:
         found["link_bytes_per_s"] = Figure("bytes/s", _exact(one.link_bytes_per_s, 1, "config, per instance"))
     if one.raw:
@@ -151,15 +175,20 @@ def as_json(findings: ProbeFindings, folder: str) -> dict[str, Any]:
     return {
         "folder": folder,
         "verdict": None if findings.word is None else findings.word.value,
-        "cold": _line(findings.prefill),
+        "cold": {**_line(findings.prefill), "stored": findings.stores},
         "arms": {one.measured.arm.name: _arm_json(one) for one in findings.arms},
         "tighter": findings.tighter,
+        "cautions": list(findings.cautions),
+        "left_out": dict(findings.like),
     }
 
 
 def _line(line: Line) -> dict[str, Any]:
     return {
-        "points": [[int(n), round(float(t), 6)] for n, t in zip(line.tokens, line.seconds, strict=True)],
+        "points": [
+            [int(n), round(float(t), 6), round(float(slowdown), 4)]
+            for n, t, slowdown in zip(line.tokens, line.seconds, line.slowdowns, strict=True)
+        ],
         "residuals": [round(float(one), 4) for one in line.residuals],
         "residual_share": line.residual_share,
         "quadratic": line.is_quadratic,
@@ -173,7 +202,7 @@ def _arm_json(one: ArmFindings) -> dict[str, Any]:
         "figures": {name: figure_json(figure) for name, figure in one.figures.items()},
         "size": None if one.size is None else one.size.text(),
         "load_s": {str(tokens): seconds for tokens, seconds in one.load_s.items()},
-        "hits": None if one.measured.line is None else _line(one.measured.line),
+        "hits": _line(one.measured.line),
         "raw": raw_json(one.measured.raw),
     }
 

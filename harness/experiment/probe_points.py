@@ -4,36 +4,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import StackError
+from harness.model.placement import EVEN, Placement
 from harness.records import Outcome, RequestRecord
 from harness.schedule import PlannedRequest, Prompting, prompt_tokens
 from harness.schedule.body import closed_loop_request
 
+FEWEST_LENGTHS = 3  # as a curve needs; more copies of them tell more than more of them
 TAIL_TOKENS = 13
 """Tokens behind the last whole chunk: always computed, the same for each length, and so part of T0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measured prompt: tokens that count (computed, or loaded) and seconds to the first token."""
+    """One measured prompt: tokens that count (computed, or loaded), seconds to the first token, and its placement.
+
+    `slowdown`: what the instance that has most of its chunks makes of a load (model.placement); 1 for computed ones.
+    """
 
     tokens: int
     seconds: float
+    slowdown: float = 1.0
 
 
 def probe_lengths(longest_tokens: int, granule_tokens: int, most_tokens: int | None) -> tuple[int, ...]:
-    """Lengths to measure, in whole granules: a quarter, a half, all, and twice the longest prompt, as far as allowed.
+    """Three lengths to measure, in whole granules: a quarter, all, and twice the longest prompt, as far as allowed.
 
-    `most_tokens` bounds a prompt, its tail included. At least three lengths wherever three granules fit.
+    `most_tokens` bounds a prompt, its tail included. A half, or what else fits, stands in for one that is not allowed.
     """
     whole = max(1, (longest_tokens - 1) // granule_tokens)
     most = 2 * whole if most_tokens is None else (most_tokens - TAIL_TOKENS - 1) // granule_tokens
-    wanted = {-(-whole // 4), -(-whole // 2), whole, 2 * whole}
-    fitting = {min(granules, most) for granules in wanted if min(granules, most) > 0}
-    for granules in range(1, most + 1):
-        if len(fitting) >= 3:
-            break
-        fitting.add(granules)
-    return tuple(granules * granule_tokens for granules in sorted(fitting))
+    wanted = (whole, 2 * whole, -(-whole // 4), -(-whole // 2), *range(1, most + 1))
+    fitting = list(dict.fromkeys(min(granules, most) for granules in wanted if min(granules, most) > 0))
+    return tuple(granules * granule_tokens for granules in sorted(fitting[:FEWEST_LENGTHS]))
 
 
 def probe_prompts(prompting: Prompting, lengths: Sequence[int], copies: int) -> tuple[PlannedRequest, ...]:
@@ -51,8 +53,12 @@ def probe_prompts(prompting: Prompting, lengths: Sequence[int], copies: int) -> 
     )
 
 
-def points_of(records: Sequence[RequestRecord], *, loaded: bool, where: str) -> tuple[Point, ...]:
+def points_of(
+    records: Sequence[RequestRecord], *, loaded: bool, where: str, placement: Placement = EVEN
+) -> tuple[Point, ...]:
     """The points of answered prompts: tokens the server had cached (`loaded`), or all of a prompt that it had not.
+
+    Where it is not known which instance has which chunk of a loaded prompt, `placement` says what to expect.
 
     Raises StackError when a request failed, or a prompt was cached that should be cold.
     """
@@ -74,7 +80,10 @@ def points_of(records: Sequence[RequestRecord], *, loaded: bool, where: str) -> 
     for record in records:
         tokens = record.cached_tokens if loaded else record.prompt_tokens_planned
         if tokens and record.first_token_ns is not None and record.sent_ns is not None:
-            points.append(Point(tokens, (record.first_token_ns - record.sent_ns) / 1e9))
+            known = record.placement_slowdown
+            slowdown = placement.slowdown(tokens) if known is None else known
+            seconds = (record.first_token_ns - record.sent_ns) / 1e9
+            points.append(Point(tokens, seconds, slowdown if loaded else 1.0))
     return tuple(points)
 
 

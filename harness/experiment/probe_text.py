@@ -15,6 +15,9 @@ def probe_text(findings: ProbeFindings, folder: str) -> str:
         lines += [f"arm {arm.measured.arm.name}", *(f"  {line}" for line in _arm(arm)), ""]
     if findings.word is not None:
         lines.append(f"verdict: {findings.word.value}")
+    lines += [f"caution: {text}" for text in findings.cautions]
+    for arm_name, like in findings.like.items():
+        lines.append(f"{arm_name} was not measured: it has {like}'s tier (--arm {arm_name} measures it too)")
     return "\n".join([*lines, findings.tighter, folder])
 
 
@@ -42,7 +45,8 @@ def _cold(findings: ProbeFindings) -> list[str]:
     lengths = dict.fromkeys(int(tokens) for tokens in line.tokens)
     shown = ", ".join(f"{tokens:,} tokens {digits(line.at(tokens) * 1e3)} ms" for tokens in lengths)
     shape = "with a quadratic term" if line.is_quadratic else "a straight line"
-    return [f"cold prompts: {shown} ({shape}, residuals {line.residual_share:.1%})"]
+    stored = ", and LMCache stored them, which R has in it" if findings.stores else ""
+    return [f"cold prompts: {shown} ({shape}, residuals {line.residual_share:.1%}{stored})"]
 
 
 def _arm(arm: ArmFindings) -> Iterator[str]:
@@ -51,8 +55,10 @@ def _arm(arm: ArmFindings) -> Iterator[str]:
     if arm.size is not None:
         yield arm.size.text()
     yield from raw_lines(arm.measured.raw)
+    if not arm.measured.line.terms[1]:
+        yield "longer hits do not take longer here: the tier's bandwidth is not what a hit waits for"
     if arm.verdict is not None:
         yield from render_forecast(arm.verdict, arm.figures).splitlines()
     else:
-        yield "longer hits do not take longer here: the tier's bandwidth is not what a hit waits for"
+        yield "s is not known, and no bytes were counted: no verdict (--kv-bytes 48.4KB)"
         yield from figure_lines(arm.figures)

@@ -3,7 +3,8 @@
 Each answers with text for a terminal and with one document for programs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.errors import ConfigError
 from harness.experiment.assume import parse_assumptions
 from harness.experiment.prepare import Prepared, prepare
 from harness.experiment.probe import run_probe
+from harness.experiment.probe_arms import distinct_tiers
 from harness.experiment.probe_attached import Servers, prepare_attached
 from harness.experiment.probe_findings import Asked, as_json, findings_of, raw_json
 from harness.experiment.probe_text import probe_text, raw_lines
@@ -20,6 +22,7 @@ from harness.experiment.progress import Progress
 from harness.experiment.raw_valkey import Credentials, sweep
 from harness.model.figures import Question
 from harness.model.load import Traffic
+from harness.model.placement import Placement
 from harness.model.verdict import judge_model
 from harness.report.forecast import render_forecast
 from harness.store.folder import write_json
@@ -29,8 +32,8 @@ __all__ = [
     "Credentials",
     "Servers",
     "assumed",
+    "configured",
     "measured",
-    "prepare",
     "prepare_attached",
     "question_of",
     "raw",
@@ -39,20 +42,37 @@ __all__ = [
 Answer = tuple[str, dict[str, Any]]
 
 
-def assumed(assumptions: str, question: Question) -> Answer:
-    """The answer for R, s, T0 and B as given in `assumptions`. Raises ConfigError for what cannot be read or asked."""
-    judgement = judge_model(parse_assumptions(assumptions), question)
+def assumed(assumptions: str, question: Question, chunk_tokens: int | None) -> Answer:
+    """The answer for R, s, T0 and B as given in `assumptions`; chunks of so many tokens lie by their hash (None: even).
+
+    Raises ConfigError for what cannot be read or asked.
+    """
+    placement = Placement(question.instances, chunk_tokens)
+    judgement = judge_model(parse_assumptions(assumptions, placement), question)
     verdict = forecast(judgement)
     return render_forecast(verdict, judgement.figures), forecast_json(judgement, verdict)
 
 
-def measured(prepared: Prepared, asked: Asked, results_dir: Path, progress: Progress) -> Answer:
+def configured(path: Path, arms: Sequence[str], resets: Sequence[str]) -> tuple[Prepared, dict[str, str]]:
+    """The experiment in `path` with the named arms, or else with one for each tier; and who is left out for whom.
+
+    `resets` are caches of attached servers that may be emptied. Raises ConfigError or TraceError.
+    """
+    settings = {"resets": ",".join(resets)} if resets else {}
+    prepared = prepare(path, arms=arms, settings=settings, ask=True)
+    kept, like = (prepared.arms, dict[str, str]()) if arms else distinct_tiers(prepared.arms)
+    return replace(prepared, arms=kept), like
+
+
+def measured(
+    prepared: Prepared, asked: Asked, results_dir: Path, progress: Progress, like: Mapping[str, str]
+) -> Answer:
     """The answer of a stack that is measured now; probe.json in its run folder has the document too.
 
-    Raises what `run_probe` raises.
+    `like` are arms left out, and those that were measured for them. Raises what `run_probe` raises.
     """
     end = run_probe(prepared, results_dir, progress, copies=asked.copies)
-    findings = findings_of(prepared, end.measured, asked)
+    findings = findings_of(prepared, end.measured, asked, like)
     document = as_json(findings, str(end.folder))
     write_json(end.folder / "probe.json", document)
     return probe_text(findings, str(end.folder)), document

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.experiment.arm_log import ArmLog
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
 from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
-from harness.schedule import PassPlan
+from harness.schedule import PassPlan, PlannedRequest
 from harness.stack import EngineAddress, RunningStack
 from harness.store import Journal, RunFolder
 
@@ -66,7 +66,8 @@ class ArmSession:
     """A running arm: its stack, and where its records go. `index` is its place in the config.
 
     `target` and `carriage` say where and how requests are sent, by other processes and by this one; `workers` of them
-    send an open loop (None: as many as it needs).
+    send an open loop (None: as many as it needs). `placed` tells what the instances of prompts' chunks make of them
+    (experiment.placement.slowdowns).
     """
 
     place: RunPlace
@@ -78,6 +79,7 @@ class ArmSession:
     workers: int | None
     http: httpx.AsyncClient
     halt: Halt
+    placed: Callable[[Sequence[PlannedRequest]], Mapping[int, float]]
     samples: deque[ServerSample] = field(default_factory=deque)
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
@@ -111,10 +113,14 @@ class ArmSession:
         self.place.planned[key] = self.place.planned.get(key, 0) + len(plan.requests)
 
         journal = journal_watch(self.place.journal, self.carriage.clock)
+        placed = self.placed(plan.requests)
+
+        def planned(record: RequestRecord) -> RequestRecord:
+            predicted = None if hits is None else hits.get((plan.name, record.seq))
+            return replace(record, predicted_cached_tokens=predicted, placement_slowdown=placed.get(record.seq))
 
         def keep(record: RequestRecord) -> None:
-            predicted = None if hits is None else hits.get((plan.name, record.seq))
-            journal(replace(record, predicted_cached_tokens=predicted))
+            journal(planned(record))
             self.place.progress.done(record)
 
         self.place.progress.begin(self.arm.name, workload, plan.name, len(plan.requests))
@@ -124,7 +130,7 @@ class ArmSession:
             self.keep_samples()
             self.place.progress.end()
         self.halt.check()
-        return records
+        return tuple(map(planned, records))
 
     async def _replay(self, plan: PassPlan, cell: Cell, keep: Watch) -> tuple[RequestRecord, ...]:
         """By this process, or by several where one is not enough."""

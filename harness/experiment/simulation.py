@@ -110,6 +110,11 @@ def machine_in(experiment: Experiment, kv_bytes: int | None, prompt_tokens: int)
     return None if rate is None or kv_bytes is None else Machine(rate, kv_bytes, prompt_tokens)
 
 
+def hashing_of(lmcache: LMCache) -> str:
+    """How LMCache hashes chunks, as the stack starts it."""
+    return "sha256_cbor" if lmcache.mode == "inprocess" else "blake3"
+
+
 def with_answers_cut(plan: Plan, most: int | None) -> Plan:
     """The plan with no answer of more than `most` tokens."""
     if most is None:
@@ -154,7 +159,7 @@ def _lmcache_spec(experiment: Experiment, arm: Arm, lmcache: LMCache | None, kv_
         fetches_whole=not lmcache.in_step,
         keeps_fetched=inside,
         stores_answers=not inside,
-        hashing="sha256_cbor" if inside else "blake3",
+        hashing=hashing_of(lmcache),
     )
 
 

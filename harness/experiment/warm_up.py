@@ -1,6 +1,7 @@
 """What an arm does before anything is measured: first requests are slow (code paths, pools), and R must be known."""
 
 import statistics
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from harness.errors import CollectError, StackError
@@ -48,17 +49,28 @@ async def require_quiet(session: ArmSession) -> None:
         ) from error
 
 
-async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
+async def warm_up(
+    session: ArmSession, workloads: Workloads, forget: Callable[[], Awaitable[None]] | None = None
+) -> WarmUp:
     """Send prompts as long as the longest of any workload, twice each and under a salt of their own.
 
-    They are a few more than the engine's own cache holds, so that with LMCache the second round takes the load path.
-    Raises StackError when the engine does not answer them.
+    They are a few more than the engine's own cache holds, so that with LMCache the second round takes the load path;
+    with `forget`, which empties that cache once all is idle, those few are enough. Raises StackError when the engine
+    does not answer them.
     """
-    first, again = warm_up_plan(session.arm.name, workloads).passes
-    records = await session.send(PassPlan("warmup", (*first.requests, *again.requests), 1), "warmup", 0)
+    first, again = (one.requests for one in warm_up_plan(session.arm.name, workloads).passes)
+    rounds = [(*first, *again)]
+    if forget is not None:
+        first, again = first[:_EXTRA_DOCUMENTS], again[:_EXTRA_DOCUMENTS]
+        rounds = [first, again]
+    records: tuple[RequestRecord, ...] = ()
+    for requests in rounds:
+        if records and forget is not None:
+            await session.idle()
+            await forget()
+        records += await session.send(PassPlan("warmup", requests, 1), "warmup", 0)
     require_answers(session, records)
-    documents = len(first.requests)
-    return WarmUp(again.requests, records[:documents], records[documents:])
+    return WarmUp(again, records[: len(first)], records[len(first) :])
 
 
 def warm_up_plan(arm: str, workloads: Workloads) -> Plan:

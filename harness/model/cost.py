@@ -2,14 +2,17 @@
 
 The model of arXiv 2610.21500: a hit of n tokens costs T0 + n s / B seconds, recomputing them n / R. Whatever T0 is, the
 hit can only win where B is above B* = s R, in which n cancels. Attention is quadratic, so R falls with n: where a
-measurement shows it, recomputing costs c + n / R + q n^2, of which the paper's is the case c = q = 0.
+measurement shows it, recomputing costs c + n / R + q n^2, of which the paper's is the case c = q = 0. Where chunks lie
+on several instances by their hash, a hit waits for the fullest of them: T0 + n s / B x slowdown (model.placement).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.errors import ConfigError
+from harness.model.placement import EVEN, Placement
 
 
 class Reach(StrEnum):
@@ -21,6 +24,7 @@ class Reach(StrEnum):
 
 
 _ROUNDING = 1e-12
+_MOST = 1 << 16  # so many instances, or times a length: further on nothing is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,10 @@ class CostModel:
     """R (prompt tokens prefilled a second), s (KV bytes a token), T0 (s, fixed cost of a hit) and B (bytes a second).
 
     `hit_fixed_s` is None where T0 was not measured; what needs it then raises ConfigError. `bandwidth_bytes_per_s` is
-    what the whole remote tier delivers to one prompt, `math.inf` for the best case. `prefill_fixed_s` (c) and
-    `prefill_s_per_token2` (q) are above zero only where they were measured; R is then that of short prompts. Raises
-    ConfigError on a value that no machine has: R, s or B not above zero, a time below zero, NaN.
+    what the instances of the remote tier deliver together, `math.inf` for the best case; `placement` is how a prompt
+    lies on them, and so how much of it the prompt gets. `prefill_fixed_s` (c) and `prefill_s_per_token2` (q) are above
+    zero only where they were measured; R is then that of short prompts. Raises ConfigError on a value that no machine
+    has: R, s or B not above zero, a time below zero, NaN.
     """
 
     prefill_tokens_per_s: float
@@ -47,6 +52,7 @@ class CostModel:
     bandwidth_bytes_per_s: float
     prefill_fixed_s: float = 0.0
     prefill_s_per_token2: float = 0.0
+    placement: Placement = EVEN
 
     def __post_init__(self) -> None:
         for name in ("prefill_tokens_per_s", "kv_bytes_per_token", "bandwidth_bytes_per_s"):
@@ -69,21 +75,42 @@ class CostModel:
         """Seconds to prefill `tokens` tokens: c + n / R + q n^2."""
         return self.prefill_fixed_s + tokens / self.prefill_tokens_per_s + self.prefill_s_per_token2 * tokens**2
 
-    def transfer_s(self, tokens: float) -> float:
-        """Seconds in which the KV of `tokens` tokens arrives: n s / B."""
+    def work_s(self, tokens: float) -> float:
+        """Seconds of all instances together that the KV of `tokens` tokens takes: n s / B."""
         return tokens * self.kv_bytes_per_token / self.bandwidth_bytes_per_s
 
-    def hit_s(self, tokens: float) -> float:
-        """Seconds to serve a hit of `tokens` tokens: T0 + n s / B. Raises ConfigError if T0 was not measured."""
-        return self._t0() + self.transfer_s(tokens)
+    def transfer_s(self, tokens: float) -> float:
+        """Seconds in which the KV of `tokens` tokens arrives: n s / B x slowdown, on the mean over placements."""
+        return self.work_s(tokens) * self.placement.slowdown(tokens)
+
+    def hit_s(self, tokens: float, slowdown: float | None = None) -> float:
+        """Seconds to serve a hit of `tokens` tokens: T0 + n s / B x slowdown; None: that of the placement, on the mean.
+
+        Raises ConfigError if T0 was not measured.
+        """
+        transfer_s = self.transfer_s(tokens) if slowdown is None else self.work_s(tokens) * slowdown
+        return self._t0() + transfer_s
 
     @property
     def break_even(self) -> BreakEven:
         """n*, the length above which every hit is faster: R T0 / (1 - B*/B), never if B is not above B*.
 
-        With c and q it is the largest root of q n^2 + (1/R - s/B) n + c - T0 = 0. Raises ConfigError if T0 was not
-        measured and the answer depends on it.
+        With c and q it is the largest root of q n^2 + (1/R - s/B) n + c - T0 = 0; by hash, the longest whole number of
+        chunks that does not win. Raises ConfigError if T0 was not measured and the answer depends on it.
         """
+        even = self._even_break_even()
+        if self.placement.is_even or even.reach is Reach.NEVER:
+            return even
+        chunk = float(self.placement.chunk_tokens or 1)
+        chunks = fewest(
+            lambda count: self.hit_s(count * chunk) < self.recompute_s(count * chunk),
+            max(1, math.ceil(even.tokens / chunk)),
+        )
+        if math.isinf(chunks):
+            return BreakEven(Reach.NEVER, math.inf)
+        return BreakEven(Reach.OVER, (chunks - 1) * chunk) if chunks > 1 else BreakEven(Reach.ALWAYS, 0.0)
+
+    def _even_break_even(self) -> BreakEven:
         square = self.prefill_s_per_token2
         slope = 1 / self.prefill_tokens_per_s - self.kv_bytes_per_token / self.bandwidth_bytes_per_s
         if abs(slope) * self.prefill_tokens_per_s < _ROUNDING:
@@ -103,11 +130,11 @@ class CostModel:
     def bandwidth_needed(self, tokens: float) -> float:
         """Bytes a second at which a hit of `tokens` tokens takes as long as recomputing them; infinite: never."""
         left_s = self.recompute_s(tokens) - self._t0()
-        return tokens * self.kv_bytes_per_token / left_s if left_s > 0 else math.inf
+        return tokens * self.kv_bytes_per_token * self.placement.slowdown(tokens) / left_s if left_s > 0 else math.inf
 
     def rho(self, requests_per_s: float, hit_tokens: float) -> float:
         """Load of the remote tier, lambda n s / B: at 1 and above its queue grows for as long as requests come."""
-        return requests_per_s * self.transfer_s(hit_tokens)
+        return requests_per_s * self.work_s(hit_tokens)
 
     def recompute_load(self, requests_per_s: float, tokens: float) -> float:
         """Load of the engine if it recomputes every prompt: lambda times the time to recompute one."""
@@ -115,12 +142,17 @@ class CostModel:
 
     def rate_for_rho(self, rho: float, hit_tokens: float) -> float:
         """Requests a second at which the remote tier has load `rho`: rho B / (n s). Inverse of `rho`."""
-        transfer_s = self.transfer_s(hit_tokens)
-        return rho / transfer_s if transfer_s > 0 else math.inf
+        work_s = self.work_s(hit_tokens)
+        return rho / work_s if work_s > 0 else math.inf
 
     def instances(self, count: float) -> "CostModel":
-        """The same with `count` equal instances, each of which delivers B and holds an equal share."""
-        return replace(self, bandwidth_bytes_per_s=count * self.bandwidth_bytes_per_s)
+        """The same with `count` times as many equal instances, placed in the same way."""
+        placement = replace(self.placement, instances=count * self.placement.instances)
+        return replace(self, bandwidth_bytes_per_s=count * self.bandwidth_bytes_per_s, placement=placement)
+
+    def unlimited(self) -> "CostModel":
+        """The same with infinite bandwidth, wherever chunks lie: T0 is all that a hit takes."""
+        return replace(self, bandwidth_bytes_per_s=math.inf, placement=EVEN)
 
     def shards_needed(self, requests_per_s: float, hit_tokens: float, below_rho: float) -> int:
         """The fewest equal instances, each delivering B and holding an equal share, whose load is below `below_rho`.
@@ -132,6 +164,9 @@ class CostModel:
 
     def shards_for_median(self, tokens: float) -> float:
         """The fewest equal instances with which a hit of `tokens` tokens beats recomputing; infinite: never."""
+        recompute_s = self.recompute_s(tokens)
+        if self.placement.chunk_tokens is not None:
+            return fewest(lambda count: self.instances(count).hit_s(tokens) < recompute_s)
         shards = self.bandwidth_needed(tokens) / self.bandwidth_bytes_per_s
         return math.floor(shards) + 1 if math.isfinite(shards) else math.inf
 
@@ -139,6 +174,19 @@ class CostModel:
         if self.hit_fixed_s is None:
             raise ConfigError("T0, the fixed cost of a hit, is not known", where="hit_fixed_s", remedy="measure it")
         return self.hit_fixed_s
+
+
+def fewest(meets: Callable[[int], bool], least: int = 1) -> float:
+    """The smallest number, `least` or above, that meets what larger ones meet too; infinite: none in sight does."""
+    low, high = least - 1, least
+    while not meets(high):
+        low, high = high, 2 * high
+        if high > _MOST * least:
+            return math.inf
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high
 
 
 def _largest_root(square: float, slope: float, constant: float, discriminant: float) -> float:

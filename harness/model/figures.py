@@ -93,7 +93,7 @@ def _of_machine(model: UncertainModel, *, has_t0: bool) -> dict[str, Figure]:
     }
     if has_t0:
         found["break_even_tokens"] = ("tokens", lambda m: m.break_even.tokens)
-        found["break_even_at_any_bandwidth_tokens"] = ("tokens", lambda m: m.instances(math.inf).break_even.tokens)
+        found["break_even_at_any_bandwidth_tokens"] = ("tokens", lambda m: m.unlimited().break_even.tokens)
     return _each(model, found)
 
 
@@ -104,6 +104,14 @@ def _of_prompt(model: UncertainModel, tokens: float, instances: int, *, has_t0: 
         "bstar_at_prompt_bytes_per_s": ("bytes/s", lambda m: m.bstar_at(tokens)),
         "bandwidth_over_bstar": ("x", lambda m: m.bandwidth_bytes_per_s / m.bstar_at(tokens)),
     }
+    if not model.point.placement.is_even:
+        found |= {
+            "placement_slowdown": ("x", lambda m: m.placement.slowdown(tokens)),
+            "bandwidth_to_prompt_bytes_per_s": (
+                "bytes/s",
+                lambda m: m.bandwidth_bytes_per_s / m.placement.slowdown(tokens),
+            ),
+        }
     if has_t0:
         found |= {
             "hit_s": ("s", lambda m: m.hit_s(tokens)),

@@ -109,7 +109,7 @@ class Agreement:
 
     def text(self) -> str:
         """What to say of it."""
-        pair = f"{self.from_config:,.0f} bytes a token by config.json, {self.counted:,.0f} counted"
+        pair = f"{self.from_config:,.0f} bytes a token expected, {self.counted:,.0f} counted"
         if self.agree:
             return f"s: {pair}"
         more = "more" if self.counted > self.from_config else "less"

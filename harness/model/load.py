@@ -1,22 +1,21 @@
 """What many requests do to each other: loads, queues, and how many instances keep them short.
 
 Arrivals are taken as Poisson, every prompt as equally long: a load then waits as in an M/D/1 queue, one server with a
-fixed service time. The server is the remote tier for loads, the engine for recomputing and for loads in its step.
+fixed service time. The server is the remote tier for loads, the engine for recomputing and for loads in its step. Where
+chunks lie on instances by their hash, a prompt's fullest instance is the server: parts come to it as long, and as many
+times fewer, as it holds more than an equal share.
 """
 
 import math
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from harness.errors import ConfigError
-from harness.model.cost import CostModel
+from harness.model.cost import CostModel, fewest
+from harness.model.placement import Spread
+from harness.model.queue import sojourn_s
 
 ROUTED_RHO = 0.8
 """Load to stay under: the mean wait of M/D/1, rho / (2 (1 - rho)) services, is 2 there and grows without end beyond."""
-
-_MOST_INSTANCES = 1 << 16
-_NEAR_ONE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,54 +81,24 @@ def engine_s_given_back(model: CostModel, traffic: Traffic) -> float:
 def recompute_quantile_s(model: CostModel, traffic: Traffic, quantile: float) -> float:
     """TTFT that a share `quantile` of the requests meets if all recompute: wait of the engine's queue + own time."""
     own_s = model.recompute_s(traffic.prompt_tokens)
-    return own_s + md1_wait_s(traffic.requests_per_s, own_s, quantile)
+    return sojourn_s([(own_s, 1.0)], traffic.requests_per_s, own_s, quantile)
 
 
-def hit_quantile_s(model: CostModel, traffic: Traffic, quantile: float) -> float:
+def hit_quantile_s(model: CostModel, traffic: Traffic, quantile: float, spread: Spread | None = None) -> float:
     """TTFT that a share `quantile` of the hits meets: T0 + wait of the remote tier's queue + transfer.
 
-    Loads in the step queue at the engine, each for as long as a hit takes.
+    Loads in the step queue at the engine, each for as long as a hit takes. `spread`: how the prompts lie on the
+    instances, where it is known; None: as their placement makes it likely.
     """
+    tokens = traffic.prompt_tokens
+    known = model.placement.spread(tokens) if spread is None else spread
+    own = [(model.hit_s(tokens, slowdown), share) for slowdown, share in known]
+    slowdown = sum(times * share for times, share in known)
     if traffic.in_step:
-        own_s = model.hit_s(traffic.prompt_tokens)
-        return own_s + md1_wait_s(traffic.hits_per_s, own_s, quantile)
-    wait_s = md1_wait_s(traffic.hits_per_s, model.transfer_s(traffic.prompt_tokens), quantile)
-    return model.hit_s(traffic.prompt_tokens) + wait_s
+        return sojourn_s(own, traffic.hits_per_s, model.hit_s(tokens, slowdown), quantile)
+    return sojourn_s(own, traffic.hits_per_s / slowdown, slowdown * model.work_s(tokens), quantile)
 
 
 def shards_for_quantile(model: CostModel, traffic: Traffic, quantile: float, target_s: float) -> float:
     """The fewest equal instances with which `hit_quantile_s` is at most `target_s`; infinite: no number is enough."""
-
-    def meets(count: int) -> bool:
-        return hit_quantile_s(model.instances(count), traffic, quantile) <= target_s
-
-    high = 1
-    while not meets(high):
-        high *= 2
-        if high > _MOST_INSTANCES:
-            return math.inf
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
-
-
-def md1_wait_s(arrivals_per_s: float, service_s: float, quantile: float) -> float:
-    """Waiting time (s) that a share `quantile` of Poisson arrivals does not exceed at one server of fixed service time.
-
-    Up to one service time D it is exact, P(W <= t) = (1 - rho) exp(lambda t) (Erlang, 1909); beyond, the exponential
-    tail of the M/D/1 queue: P(W > t) = C exp(-eta t), eta > 0 from lambda (exp(eta D) - 1) = eta, C = (1 - rho) /
-    (rho exp(eta D) - 1) (Asmussen, Applied Probability and Queues, 2003, XIII.5). Infinite where rho is 1 or more, or
-    so near that the numbers cannot tell.
-    """
-    rho = arrivals_per_s * service_s
-    if rho <= 1 - quantile:
-        return 0.0
-    if rho >= 1 - _NEAR_ONE:
-        return math.inf
-    if quantile <= (1 - rho) * math.exp(rho):
-        return math.log(quantile / (1 - rho)) / arrivals_per_s
-    root = brentq(lambda x: rho * math.expm1(x) - x, -math.log(rho), 4 - 2 * math.log(rho))
-    scale = (1 - rho) / (root - (1 - rho))  # rho exp(root) = root + rho
-    return float(max(1.0, math.log(scale / (1 - quantile)) / root) * service_s)
+    return fewest(lambda count: hit_quantile_s(model.instances(count), traffic, quantile) <= target_s)

@@ -9,6 +9,7 @@ import numpy as np
 from harness.model.cost import CostModel
 from harness.model.estimate import Estimate
 from harness.model.fit import DRAWS, FloatArray, Line
+from harness.model.placement import EVEN, Placement
 
 _Z95 = 1.959964
 _INTERVAL = (0.025, 0.975)
@@ -45,28 +46,35 @@ class UncertainModel:
 
 
 def assumed(
-    prefill_tokens_per_s: Estimate, kv_bytes_per_token: Estimate, hit_fixed_s: Estimate, bandwidth_bytes_per_s: Estimate
+    prefill_tokens_per_s: Estimate,
+    kv_bytes_per_token: Estimate,
+    hit_fixed_s: Estimate,
+    bandwidth_bytes_per_s: Estimate,
+    placement: Placement = EVEN,
 ) -> UncertainModel:
     """A model of inputs that somebody gives, each with or without an interval; those without are exact.
 
     An interval is that of a normal logarithm, each side with a width of its own; inputs are independent.
     """
     inputs = (prefill_tokens_per_s, kv_bytes_per_token, hit_fixed_s, bandwidth_bytes_per_s)
-    point = CostModel(*(one.value for one in inputs))
+    rate, size, fixed_s, delivered = (one.value for one in inputs)
+    point = CostModel(rate, size, fixed_s, delivered, placement=placement)
     if all(one.low is None or one.low == one.high for one in inputs):
         return UncertainModel(point)
     random = np.random.default_rng(0)
     columns = [_spread(one, random) for one in inputs]
-    return UncertainModel(point, tuple(CostModel(*row) for row in zip(*columns, strict=True)))
+    draws = (CostModel(r, s, t0, b, placement=placement) for r, s, t0, b in zip(*columns, strict=True))
+    return UncertainModel(point, tuple(draws))
 
 
-def fitted(prefill: Line, hits: Line, kv_bytes_per_token: float) -> UncertainModel:
+def fitted(prefill: Line, hits: Line, kv_bytes_per_token: float, placement: Placement = EVEN) -> UncertainModel:
     """A model of measured lines: R, c, q from cold prompts, T0 and B from hits; draws of the two are independent."""
 
     def model(cold: FloatArray, hit: FloatArray) -> CostModel:
         fixed_s, slope_s = float(hit[0]), float(hit[1])
         delivered = kv_bytes_per_token / slope_s if slope_s > 0 else math.inf
-        return CostModel(1 / float(cold[1]), kv_bytes_per_token, fixed_s, delivered, float(cold[0]), float(cold[2]))
+        fixed = float(cold[0]), float(cold[2])
+        return CostModel(1 / float(cold[1]), kv_bytes_per_token, fixed_s, delivered, *fixed, placement)
 
     draws = tuple(model(cold, hit) for cold, hit in zip(prefill.draws, hits.draws, strict=False))
     return UncertainModel(model(prefill.terms, hits.terms), draws)

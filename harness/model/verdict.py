@@ -10,6 +10,7 @@ from harness.model import load
 from harness.model.cost import CostModel
 from harness.model.estimate import Estimate
 from harness.model.figures import Figure, Question, figures, quantile_ratio
+from harness.model.load import Traffic
 from harness.model.uncertain import UncertainModel
 
 
@@ -32,8 +33,10 @@ class Judgement:
     """The word, and the figures that decide it (by their names in docs/method.md).
 
     `needed_instances` (infinite: no number is enough) and `needed_bytes_per_s`, what they deliver together, are those
-    with which the tier would pay for what was asked. `open_inputs` are the inputs whose interval leaves it undecided:
-    any of them, known exactly, would decide it; empty where only all together would.
+    with which the tier would pay for what was asked; where that is prompts of any length, it then pays for those over
+    `needed_break_even_tokens`. `open_inputs` are the inputs whose interval leaves it undecided: any of them, known
+    exactly, would decide it; empty where only all together would. `trade_off`: nothing is open, hits are shown to lower
+    the p99 and to raise the median.
     """
 
     word: Word
@@ -41,7 +44,9 @@ class Judgement:
     figures: Mapping[str, Figure]
     needed_instances: float
     needed_bytes_per_s: float
+    needed_break_even_tokens: float
     open_inputs: tuple[str, ...] = ()
+    trade_off: bool = False
 
     def estimate(self, name: str) -> Estimate | None:
         """The estimate of a figure; None if there is none."""
@@ -63,22 +68,27 @@ def judge_model(model: UncertainModel, question: Question) -> Judgement:
     needed = _needed_instances(model.point, question)
     found = figures(model, question)
     per_instance = model.point.bandwidth_bytes_per_s / question.instances
+    opened: tuple[str, ...] = ()
+    trade_off = question.traffic is not None and _sides(model, question.traffic) == (1, -1)
     if pays is not None:
         word = Word.ON if pays else _instead(model, question, needed)
-        opened: tuple[str, ...] = ()
+    elif trade_off:
+        word = Word.UNDECIDED
     else:
         reach, longest = found["break_even_tokens"].estimate, question.longest_tokens or math.inf
         over = question.prompt_tokens is None and reach.high is not None and reach.high < longest
         word = Word.ON_OVER_LENGTH if over else Word.UNDECIDED
         opened = () if over else tuple(one for one in _INPUTS if _pays(model.holding(one), question) is not None)
-    return Judgement(word, question, found, needed, needed * per_instance, opened)
+    once = model.point.instances(needed / question.instances) if math.isfinite(needed) else model.point
+    return Judgement(
+        word, question, found, needed, needed * per_instance, once.break_even.tokens, opened, trade_off=trade_off
+    )
 
 
 def _pays(model: UncertainModel, question: Question) -> bool | None:
     """Whether it pays for all that is asked; None where the intervals allow both."""
     if question.traffic is not None:
-        traffic = question.traffic
-        p99, p50 = (_side(model, lambda m, q=q: quantile_ratio(m, traffic, q)) for q in (0.99, 0.5))  # type: ignore[misc]
+        p50, p99 = _sides(model, question.traffic)
         if p99 < 0 and p50 <= 0:
             return True
         return False if p99 > 0 or (p99 == 0 and p50 > 0) else None
@@ -90,6 +100,12 @@ def _pays(model: UncertainModel, question: Question) -> bool | None:
     if reach.low is None or reach.high is None:
         return None
     return True if reach.high == 0 else False if math.isinf(reach.low) else None
+
+
+def _sides(model: UncertainModel, traffic: Traffic) -> tuple[int, int]:
+    """`_side` of the ratios at p50 and p99."""
+    p50, p99 = (_side(model, lambda m, q=q: quantile_ratio(m, traffic, q)) for q in (0.5, 0.99))  # type: ignore[misc]
+    return p50, p99
 
 
 def _side(model: UncertainModel, ratio: Callable[[CostModel], float]) -> int:

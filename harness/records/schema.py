@@ -2,11 +2,12 @@
 
 History: 1 - first version.
 2 - requests: what the engine said of its own times, what became of the lookup, the parts of TTFT; loads: the process.
+3 - requests: how the chunks of a prompt lie on the instances of the remote tier.
 """
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _I, _F, _S = pa.int64(), pa.float64(), pa.string()
 
@@ -36,7 +37,7 @@ REQUESTS = pa.schema(
         *_columns(_F, "server_queue_ms server_prefill_ms"),
         ("lookup", _S),
         *_columns(_I, "loaded_keys loaded_l1_keys loaded_l2_keys loaded_bytes"),
-        *_columns(_F, "loaded_bytes_per_s load_wait_ms delivery_ms unexplained_ms"),
+        *_columns(_F, "loaded_bytes_per_s load_wait_ms delivery_ms unexplained_ms placement_slowdown"),
     ]
 )
 

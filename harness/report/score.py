@@ -9,7 +9,7 @@ from harness.report.cells import MISSING, Table, table_by_pass
 from harness.report.rows import RISING
 
 _HEADERS = (
-    *("workload/pass", "arm", "what", "rho predicted"),
+    *("workload/pass", "arm", "what", "rho predicted", "rho measured"),
     *("p50 predicted ms", "p50 measured ms", "predicted / measured"),
     *("p99 predicted ms", "p99 measured ms", "predicted / measured"),
 )
@@ -27,7 +27,7 @@ def score_table(summary: Summary) -> Table:
             by = finding.by
             place = (f"{by['workload']}/{by['pass']}", by["arm"], f"{by['kind']} of {int(by['tokens']):,} tokens")
             found.setdefault(place, {})[finding.name] = finding
-    names = ["predicted_rho"]
+    names = ["predicted_rho", "measured_rho"]
     for quantile in ("p50", "p99"):
         names += [f"predicted_{quantile}", f"measured_{quantile}", f"predicted_over_measured_{quantile}"]
     lines = ((*place, *(_cell(own.get(name)) for name in names)) for place, own in found.items())

@@ -4,14 +4,22 @@ import asyncio
 import contextlib
 import socket
 
+_promised: set[int] = set()
+"""Ports that were handed out: a server that is to listen there may still be importing while another one is started."""
+
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that are free on 127.0.0.1 now; held open together while choosing, so none repeats."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
+    """`count` different ports that are free on 127.0.0.1 now, and that this process was not given before."""
+    found: list[int] = []
+    with contextlib.ExitStack() as held:  # held open together while choosing, so that none repeats
+        while len(found) < count:
+            one = held.enter_context(socket.socket())
             one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+            port = one.getsockname()[1]
+            if port not in _promised:
+                found.append(port)
+    _promised.update(found)
+    return found
 
 
 async def listens(port: int) -> bool:

@@ -46,7 +46,7 @@ def request_records() -> st.SearchStrategy[RequestRecord]:
         **{name: _maybe(_COUNT) for name in (*counts, "predicted_cached_tokens", "status")},
         error=_maybe(_TEXT),
         **{name: _maybe(_NUMBER) for name in ("queue_ms", "load_ms", "recompute_ms")},
-        **{name: _maybe(_NUMBER) for name in ("server_queue_ms", "server_prefill_ms")},
+        **{name: _maybe(_NUMBER) for name in ("server_queue_ms", "server_prefill_ms", "placement_slowdown")},
         output_text=_maybe(_TEXT),
         attempts=_maybe(st.integers(0, 9)),
     )

@@ -59,6 +59,7 @@ def test_r_t0_and_b_are_found_again(tmp_path: Path) -> None:
         assert figures[name]["low"] <= figures[name]["value"] <= figures[name]["high"]
     assert arm["verdict"]["word"] == "off"  # B is half of B*
     assert "--copies 16" in document["tighter"]
+    assert document["cold"]["stored"] is True  # R was measured on the only server there is
     run = open_run(Path(document["folder"]))
     assert {row["pass"] for row in run.requests.to_pylist()} == {"warmup", "probe"}
     assert json.loads((Path(document["folder"]) / "probe.json").read_text()) == document
@@ -117,12 +118,12 @@ def test_tokens_of_others_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_never_hits_says_why(tmp_path: Path) -> None:
-    """Nothing is found remotely; without leave to empty it, the engine's own cache is in the way; a chunk too large."""
+    """Nothing is found remotely; the engine's own cache, not to be emptied, is in the way; another chunk than told."""
     with cached_engine(forgets=1) as url:
         _refused(probe(tmp_path, url, "--reset-engine"), "the remote cache never hits", "PYTHONHASHSEED")
     with cached_engine() as url:
         _refused(probe(tmp_path, url), "vLLM's own cache answered", "--reset-engine")
-        _refused(probe(tmp_path, url, "--reset-engine", "--chunk", "2048"), "a chunk has 2048 tokens")
+        _refused(probe(tmp_path, url, "--reset-engine", "--chunk", "300"), "no prompt hit whole", "chunk_size 300")
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,8 @@ def test_a_cache_that_never_hits_says_why(tmp_path: Path) -> None:
         (("--kv-bytes", "48.4"), "a number and its unit"),
         (("--kv-bytes", "0KB"), "above zero"),
         (("--copies", "1"), "too few"),
+        (("--chunk", "2048"), "no whole chunk is ever stored"),
+        (("--chunk", "500"), "2 lengths of whole chunks are too few points for a fit"),
         (("--longest", "-5"), "document_tokens"),
         (("--assume", "R=1"), "at once"),
         (("--prompt", "-5"), "prompt_tokens is -5"),

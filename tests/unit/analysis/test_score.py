@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from harness.analysis.finding import Finding
 from harness.analysis.score import fixed_cost_findings, score_findings
 from harness.records import SCHEMAS, Run
 from harness.report.score import score_table, winner_table
-from tests.fakes.runs import FakePass, fake_run
+from tests.fakes.runs import PROMPT_TOKENS, FakePass, fake_arm, fake_run
 
 RATE, SIZE, LINK = 1000.0, 1000, 400_000.0  # recomputing 100 tokens takes 100 ms, loading 96 of them 240 ms
 FIXED_MS, CACHED = 20.0, 96
@@ -42,6 +43,26 @@ def run(hit_ms: float = HIT_MS, **meta: Any) -> Run:
     return replace(made, requests=pa.Table.from_pylist(rows, schema=SCHEMAS["requests"]))
 
 
+HIT = {"cached_tokens": CACHED}
+FOUR: dict[str, Any] = {
+    "arms": {"valkey-4": {"link_bytes_per_s": LINK / 4, "instances": 4}},
+    "spec": {"arms": [{"name": "valkey-4", "lmcache": {"mode": "mp"}, "valkey": {"instances": 4}}]},
+}
+
+
+def sharded(warm: Sequence[float], again: Sequence[float], *, known: bool = True) -> Run:
+    """Hits of one length on four instances, `warm` and `again` being the slowdowns of each by its placement."""
+    passes = [
+        FakePass("valkey-4", [FIXED_MS + one * (HIT_MS - FIXED_MS) for one in slowdowns], workload=workload, name=name)
+        for slowdowns, workload, name in ((warm, "warmup", "warmup"), (again, "docs", "again"))
+    ]
+    made = fake_run(passes, **(META | FOUR))
+    rows = made.requests.to_pylist()
+    for row, slowdown in zip(rows, (*warm, *again), strict=True):
+        row |= {"cached_tokens": CACHED, "placement_slowdown": slowdown if known else None}
+    return replace(made, requests=pa.Table.from_pylist(rows, schema=SCHEMAS["requests"]))
+
+
 def value(findings: tuple[Finding, ...], name: str, **by: str) -> float:
     """The one finding of that name whose `by` has these keys and values."""
     (found,) = [one for one in findings if one.name == name and by.items() <= one.by.items()]
@@ -64,6 +85,26 @@ def test_loads_and_winners_are_predicted() -> None:
     assert value(found, "predicted_rho", kind="recompute") == pytest.approx(0.2)
     for name in ("p50", "p99"):
         assert value(found, f"predicted_{name}_ratio", workload="trace") > 1
+
+
+def test_the_load_is_measured_by_what_was_counted() -> None:
+    """Bytes out of the Valkey over its link, tokens computed at R, each over the 100 s in which 100 requests came."""
+    passes = [
+        FakePass("recompute", [100.0] * 100, counters={"prompt_tokens_local_compute": 100 * PROMPT_TOKENS}),
+        FakePass("valkey-1", [HIT_MS] * 100, counters={"valkey_bytes_out": 100 * CACHED * SIZE}, columns=HIT),
+        FakePass("valkey-1", [HIT_MS] * 6, workload="warmup", name="warmup", columns=HIT),
+    ]
+    found = score_findings(fake_run(passes, **META), 50)
+    assert value(found, "measured_rho", kind="recompute") == pytest.approx(PROMPT_TOKENS / RATE)
+    assert value(found, "measured_rho", kind="hit") == pytest.approx(CACHED * SIZE / LINK)
+
+
+def test_a_queue_that_grows_shows_its_load() -> None:
+    """Each second the response time is 200 ms longer: the tier falls behind by a fifth, so that rho is 1.2."""
+    rising = FakePass("valkey-1", [HIT_MS + 200.0 * seq for seq in range(100)], columns=HIT)
+    warm = FakePass("valkey-1", [HIT_MS] * 6, workload="warmup", name="warmup", columns=HIT)
+    found = score_findings(fake_run([rising, warm], **META), 50)
+    assert value(found, "measured_rho", kind="hit") == pytest.approx(1.2, abs=1e-3)
 
 
 def test_without_a_steady_state_no_quantile_is_predicted() -> None:
@@ -92,6 +133,47 @@ def test_a_wrong_prediction_is_told_as_one() -> None:
     """Hits twice as slow as in the warm-up: predicted / measured is a half."""
     found = score_findings(run(2 * HIT_MS), 50)
     assert value(found, "predicted_over_measured_p50", workload="docs", kind="hit") == pytest.approx(0.5)
+
+
+def test_t0_and_the_median_are_free_of_where_chunks_lie() -> None:
+    """The warm-up's prompts lay well, the measured ones badly: both are known, so the prediction is exact."""
+    found = score_findings(sharded([1.6] * 4 + [2.4] * 3, [1.6] * 4 + [2.4] * 5 + [3.2]), 50)
+    assert value(found, "predicted_over_measured_p50", kind="hit") == pytest.approx(1)
+    assert value(found, "predicted_p50", kind="hit") == pytest.approx(FIXED_MS + 2.4 * (HIT_MS - FIXED_MS))
+
+
+def test_where_placement_is_not_known_the_mean_is_taken() -> None:
+    """Of one chunk on four instances all is on one of them: four times an equal share, told without any key."""
+    found = score_findings(sharded([4.0] * 6, [4.0] * 6, known=False), 50)
+    assert value(found, "predicted_over_measured_p50", kind="hit") == pytest.approx(1)
+
+
+def test_storing_is_in_what_an_arm_recomputes() -> None:
+    """Its warm-up's first round took 7 % longer than the engine alone: so will its first pass."""
+    passes = [
+        FakePass("recompute", [100.0] * 10, workload="docs", name="first"),
+        FakePass("valkey-1", [107.0] * 6, workload="warmup", name="warmup"),
+        FakePass("valkey-1", [107.0] * 10, workload="docs", name="first"),
+    ]
+    found = score_findings(fake_run(passes, **META), 50)
+    assert value(found, "predicted_p50", arm="recompute") == pytest.approx(100)
+    assert value(found, "predicted_over_measured_p50", arm="valkey-1") == pytest.approx(1)
+
+
+def test_only_what_was_loaded_is_a_hit_of_the_tier() -> None:
+    """Found in vLLM's own cache (inside the step), or in host memory: no load from a Valkey is predicted of it."""
+    arms = [{"name": "valkey-1", "lmcache": {"mode": "inprocess"}, "valkey": {"instances": 1}}]
+    for spec, columns in (
+        ({"arms": arms}, {"external_cached_tokens": 0}),
+        ({"arms": [fake_arm("valkey-1")]}, {"loaded_l1_keys": 5, "loaded_l2_keys": 0}),
+    ):
+        near = FakePass(
+            "valkey-1", [5.0] * 6, workload="docs", name="again", columns={"cached_tokens": CACHED, **columns}
+        )
+        warm = FakePass("valkey-1", [HIT_MS] * 6, workload="warmup", name="warmup", columns=HIT)
+        far = replace(near, ttft_ms=[HIT_MS] * 6, name="reverse", columns=HIT)
+        found = score_findings(fake_run([warm, near, far], **(META | {"spec": spec})), 50)
+        assert {one.by["pass"] for one in found if one.by.get("kind") == "hit"} == {"reverse"}
 
 
 def test_a_run_that_probed_nothing_has_no_score() -> None:

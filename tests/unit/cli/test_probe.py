@@ -56,6 +56,26 @@ def test_a_what_if_is_answered_as_text_and_as_json(probe: Probe) -> None:
         assert {"value", "low", "high", "unit", "method"} <= set(figure)
 
 
+def test_chunks_by_hash_are_asked_for(probe: Probe) -> None:
+    """64 chunks on eight instances: a hit takes half as long again as with equal parts, and rho stays."""
+    asked = (
+        "--assume",
+        PAPER.replace("1.71", "10.76"),
+        "--prompt",
+        "16384",
+        "--rate",
+        "1",
+        "--instances",
+        "8",
+        "--json",
+    )
+    even, by_hash = (json.loads(probe(*asked, *more)[1])["figures"] for more in ((), ("--by-hash", "--chunk", "256")))
+    assert by_hash["placement_slowdown"]["value"] == pytest.approx(1.53, abs=0.01)
+    assert by_hash["transfer_s"]["value"] == pytest.approx(1.53 * even["transfer_s"]["value"], rel=0.01)
+    assert by_hash["rho"]["value"] == even["rho"]["value"]
+    assert "placement_slowdown" not in even
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -64,6 +84,8 @@ def test_a_what_if_is_answered_as_text_and_as_json(probe: Probe) -> None:
         (("--assume", PAPER, "--prompt", "-3"), "prompt_tokens is -3"),
         (("--assume", PAPER, "--prompt", "nan"), "prompt_tokens is nan"),
         (("--assume", PAPER, "--prompt", "100", "--rate", "0"), "requests_per_s is 0"),
+        (("--assume", PAPER, "--instances", "0"), "instances is 0"),
+        (("--assume", PAPER, "--by-hash", "--chunk", "0"), "chunks of 0 tokens"),
         (
             (
                 "--assume",

@@ -49,3 +49,18 @@ def test_an_option_that_is_none_is_refused(tmp_path: Path, option: tuple[str, st
     """Before vLLM would."""
     with pytest.raises(ConfigError, match=option[1]):
         resolve_model(engine(tmp_path, *option))
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"), [("vocab_size", "vocab_size is None"), ("num_hidden_layers", "num_hidden_layers is missing")]
+)
+def test_a_config_that_lacks_something_is_named_with_its_path(tmp_path: Path, missing: str, named: str) -> None:
+    """What is missing, and in which file: never a traceback."""
+    asked = engine(tmp_path)
+    (tmp_path / "config.json").write_text(
+        json.dumps({name: value for name, value in CONFIG.items() if name != missing})
+    )
+    with pytest.raises(ConfigError, match=named) as error:
+        resolve_model(asked)
+    assert error.value.where == str(tmp_path / "config.json")
+    assert error.value.remedy

@@ -7,6 +7,7 @@ import pytest
 
 from harness.config import Arm
 from harness.errors import ConfigError
+from harness.experiment.placement import placement_of
 from harness.experiment.prepare import Prepared, prepare
 from harness.experiment.probe import ArmMeasured, Measured
 from harness.experiment.probe_engine import Hits
@@ -19,7 +20,7 @@ from harness.model.fit import fit_hits, fit_prefill
 from harness.model.verdict import Word
 
 LAPTOP = Path(__file__).parents[3] / "configs" / "laptop.yaml"
-LENGTHS = (512, 768, 1280, 2560)
+LENGTHS = (512, 1280, 2560)
 RATE, FIXED_S, SIZE = 6500.0, 0.05, 4096
 
 
@@ -31,15 +32,20 @@ def prepared(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 
 
 def measured_arm(arm: Arm, bandwidth: float, moved_bytes: int | None = None) -> ArmMeasured:
-    """An arm whose hits take T0 + n s / B, give or take 2 %."""
+    """An arm whose hits take T0 + n s / B x slowdown, give or take 2 %; B is of all its links."""
+    times = placement_of(arm).slowdown
     points = tuple(
-        Point(n, (FIXED_S + n * SIZE / bandwidth) * (1 + 0.02 * (copy - 1))) for copy in range(3) for n in LENGTHS
+        Point(n, (FIXED_S + n * SIZE / bandwidth * times(n)) * (1 + 0.02 * (copy - 1)), times(n))
+        for copy in range(3)
+        for n in LENGTHS
     )
-    line = fit_hits([point.tokens for point in points], [point.seconds for point in points])
+    line = fit_hits(*zip(*((point.tokens, point.seconds, point.slowdown) for point in points), strict=True))
     tokens = sum(point.tokens for point in points)
     raw = (RawPoint(1, 1, Estimate(bandwidth, bandwidth, bandwidth, 9, ""), (bandwidth,)),)
     raw += (RawPoint(8, 1, Estimate(1.13 * bandwidth, bandwidth, bandwidth, 9, ""), (bandwidth,)),)
-    hits = Hits(points, tokens * SIZE if moved_bytes is None else moved_bytes, tokens, 4, 0.9 * bandwidth)
+    hits = Hits(
+        points, tokens * SIZE if moved_bytes is None else moved_bytes, tokens, {2: 0.8 * bandwidth, 4: 0.9 * bandwidth}
+    )
     return ArmMeasured(arm, bandwidth, hits, line, raw)
 
 
@@ -53,7 +59,7 @@ def found(prepared: Prepared, asked: Asked | None = None, moved_bytes: int | Non
         measured_arm(arms["valkey-4"], 2.5 * RATE * SIZE),
     ]
     measured = Measured(prefill=cold, machine=prepared.assumed_machine(RATE), arms=both, seconds=20.0)
-    return findings_of(prepared, measured, asked or Asked(copies=5))
+    return findings_of(prepared, measured, asked or Asked(copies=5), {"valkey-1-sync": "valkey-1"})
 
 
 def test_one_slow_valkey_is_off_and_four_are_on(prepared: Prepared) -> None:
@@ -86,6 +92,36 @@ def test_text_and_document_have_the_same(prepared: Prepared) -> None:
         assert piece in text
     assert set(document["arms"]) == {"valkey-1", "valkey-4"}
     assert document["verdict"] == "on_with_sharding"
+    assert "valkey-1-sync was not measured: it has valkey-1's tier" in text
+    assert document["cold"]["stored"] is False
+    assert document["left_out"] == {"valkey-1-sync": "valkey-1"}
+
+
+def test_times_that_scatter_come_with_a_caution(prepared: Prepared) -> None:
+    """2 % of noise says nothing; equal prompts 25 % apart say that the machine was not quiet."""
+    assert found(prepared).cautions == ()
+    arm = next(one for one in prepared.arms if one.name == "valkey-1")
+    lengths = [float(n) for _ in range(4) for n in LENGTHS]
+    cold = fit_prefill(lengths, [(n / RATE) * (1 + 0.25 * (i % 2)) for i, n in enumerate(lengths)])
+    measured = Measured(prefill=cold, arms=[measured_arm(arm, 0.34 * RATE * SIZE)], seconds=20.0)
+    findings = findings_of(prepared, measured, Asked(1280, 1.0), {})
+    assert [one.partition(" lie ")[0] for one in findings.cautions] == ["cold prompts"]
+    assert "caution: cold prompts lie" in probe_text(findings, "results/x")
+
+
+def test_a_tier_too_fast_to_be_seen_has_a_verdict(prepared: Prepared) -> None:
+    """Hits of all lengths take T0: B is without limit, and the document is still JSON."""
+    arm = next(one for one in prepared.arms if one.name == "host")
+    points = tuple(Point(n, 0.03) for _ in range(3) for n in LENGTHS)
+    line = fit_hits([point.tokens for point in points], [point.seconds for point in points])
+    lengths = [float(n) for _ in range(3) for n in LENGTHS]
+    cold = fit_prefill(lengths, [n / RATE for n in lengths])
+    host = ArmMeasured(arm, None, Hits(points, None, None, {}), line, ())
+    findings = findings_of(prepared, Measured(prefill=cold, arms=[host], seconds=9.0), Asked(1280, 1.0), {})
+    assert findings.arms[0].verdict is not None
+    assert findings.arms[0].verdict.word is Word.ON
+    json.dumps(as_json(findings, "results/x"), allow_nan=False)
+    assert "longer hits do not take longer" in probe_text(findings, "results/x")
 
 
 def test_what_is_asked_replaces_the_workloads(prepared: Prepared) -> None:

@@ -21,8 +21,9 @@ PROMPTING = Prompting("m", "salt", 4, 32_000)
 
 
 def test_the_laptops_lengths() -> None:
-    """1,301 tokens are five chunks of 256: two, three, five and ten chunks are measured."""
-    assert probe_lengths(1301, 256, 4095) == (512, 768, 1280, 2560)
+    """1,301 tokens are five chunks of 256: two, five and ten chunks are measured; a half where ten are not allowed."""
+    assert probe_lengths(1301, 256, 4095) == (512, 1280, 2560)
+    assert probe_lengths(1301, 256, 1400) == (512, 768, 1280)
 
 
 @settings(deadline=None)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import ConfigError
 from harness.model import CostModel, Reach
+from harness.model.placement import EVEN, Placement
 
 # arXiv 2610.21500: GLM-5.3 FP8 on 8 x B300, PCP8, one Valkey, a prompt of 16k tokens
 PAPER = CostModel(
@@ -225,3 +226,50 @@ def test_target_must_be_above_zero() -> None:
     """No number of shards makes rho fall below zero."""
     with pytest.raises(ConfigError, match="below_rho"):
         PAPER.shards_needed(1, 1000, 0)
+
+
+HASHED = st.builds(
+    lambda model, instances, chunk: replace(model, placement=Placement(instances, chunk)),
+    CURVED,
+    st.integers(2, 16),
+    st.sampled_from([64, 256]),
+)
+
+
+@settings(deadline=None)
+@given(model=HASHED, tokens=st.floats(1, 50_000))
+def test_chunks_placed_by_hash_are_slower_than_equal_parts_and_faster_than_one_instance(
+    model: CostModel, tokens: float
+) -> None:
+    """The fullest instance has at least an equal share and at most everything; rho is the same: all share the work."""
+    even, one = replace(model, placement=EVEN), model.instances(1 / model.placement.instances)
+    assert even.hit_s(tokens) <= model.hit_s(tokens) * (1 + 1e-9)
+    assert model.hit_s(tokens) <= one.hit_s(tokens) * (1 + 1e-9)
+    assert model.rho(1, tokens) == pytest.approx(even.rho(1, tokens))
+    assert model.break_even.tokens >= even.break_even.tokens * (1 - 1e-9) - (model.placement.chunk_tokens or 0)
+
+
+@settings(deadline=None)
+@given(model=HASHED)
+def test_break_even_by_hash_is_the_longest_that_does_not_win(model: CostModel) -> None:
+    """In whole chunks: one more is faster, and so is twice as much."""
+    reach, chunk = model.break_even, model.placement.chunk_tokens or 0
+    if reach.reach is Reach.OVER:
+        assert model.hit_s(reach.tokens) >= model.recompute_s(reach.tokens)
+    if reach.reach is not Reach.NEVER:
+        for tokens in (reach.tokens + chunk, 2 * (reach.tokens + chunk)):
+            assert model.hit_s(tokens) <= model.recompute_s(tokens)
+
+
+def test_a_short_prompt_gains_little_from_many_instances() -> None:
+    """Five chunks never come faster than one chunk on one link: the number of instances that is enough may be none."""
+    chunk_s = 256 * PAPER.kv_bytes_per_token / PAPER.bandwidth_bytes_per_s
+    by_hash = replace(PAPER, hit_fixed_s=0.0, placement=Placement(1, 256))
+    many = by_hash.instances(1 << 16)
+    assert many.transfer_s(5 * 256) == pytest.approx(chunk_s, rel=1e-3)
+    slower = replace(by_hash, prefill_tokens_per_s=5 * 256 / (0.9 * chunk_s))
+    assert math.isinf(slower.shards_for_median(5 * 256))
+    enough = replace(by_hash, prefill_tokens_per_s=5 * 256 / (2.0 * chunk_s))
+    count = enough.shards_for_median(5 * 256)
+    assert enough.instances(count).hit_s(5 * 256) < enough.recompute_s(5 * 256)
+    assert enough.instances(count - 1).hit_s(5 * 256) >= enough.recompute_s(5 * 256)

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from harness.stack.ports import listens
+from harness.stack.ports import free_ports, listens
 
 
 def test_a_port_listens_while_somebody_accepts_on_it() -> None:
@@ -12,3 +12,9 @@ def test_a_port_listens_while_somebody_accepts_on_it() -> None:
         port = server.getsockname()[1]
         assert asyncio.run(listens(port))
     assert not asyncio.run(listens(port))
+
+
+def test_a_port_is_given_once() -> None:
+    """What one stack was given and does not listen on yet is not given to the next."""
+    given = [port for _ in range(40) for port in free_ports(25)]
+    assert len(set(given)) == len(given)

@@ -218,7 +218,7 @@ def test_a_run_of_the_first_format_is_read(complete: RunFolder) -> None:
         table = pq.read_table(path)
         later = {"server_queue_ms", "server_prefill_ms", "lookup", "computed_tokens", "total_tokens", "rank", "pid"}
         later |= {one for one in table.column_names if one.startswith("loaded_")}
-        later |= {"load_wait_ms", "delivery_ms", "unexplained_ms"}
+        later |= {"load_wait_ms", "delivery_ms", "unexplained_ms", "placement_slowdown"}
         first = table.drop_columns([one for one in table.column_names if one in later])
         pq.write_table(first.replace_schema_metadata({"schema_version": "1"}), path)
     complete.update({"schema_version": 1})
