@@ -46,7 +46,9 @@ class Simulation(Strict):
     R, s and T0 are `prefill_tokens_per_s`, `kv_bytes_per_token` (of the model, where it is on this machine) and
     `hit_fixed`. `step` is the fixed cost of an engine step. `batched_tokens` and `running` bound a step, as vLLM's
     max_num_batched_tokens and max_num_seqs; `max_answer_tokens` cuts answers, 1 for an engine that only prefills.
-    `instance_cv` spreads the instances' service times. `stores` go beside loads, compete with them, or are left out.
+    `loads_in_flight` is how many prompts load beside the steps at once; unless said, as many as LMCache lets: 8, or 1
+    inside the engine. `instance_cv` spreads the instances' service times. `stores` go beside loads, compete with them,
+    or are left out.
     """
 
     prefill_tokens_per_s: Positive | None = None
@@ -56,7 +58,7 @@ class Simulation(Strict):
     batched_tokens: Annotated[int, Field(ge=1)] = 2048
     running: Annotated[int, Field(ge=1)] = 256
     max_answer_tokens: Annotated[int, Field(ge=1)] | None = None
-    loads_in_flight: Annotated[int, Field(ge=1)] = 8
+    loads_in_flight: Annotated[int, Field(ge=1)] | None = None
     instance_cv: Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)] = 0.0
     host_bandwidth: Rate | None = None
     stores: Literal["none", "beside", "competing"] = "beside"

@@ -14,7 +14,9 @@ from harness.sim import CacheSpec, HostSpec, LMCacheSpec, RemoteSpec, Service
 
 _VALKEY_POLICY = {"noeviction": None, "allkeys-lru": "lru", "allkeys-lfu": "lfu", "allkeys-random": "random"}
 _NO_PREFIX_CACHE = "--no-enable-prefix-caching"
-_INPROCESS_POLL_S = 0.01  # LMCache 0.5.5, v1/lookup_client/lmcache_async_lookup_client.py: lookup_backoff_time
+_SERVER_LOADS = 8  # LMCache 0.5.5, --l2-prefetch-max-in-flight
+_INPROCESS_LOADS = 1  # v1/storage_backend/storage_manager.py: AsyncSingleSerializer
+_INPROCESS_POLL_S = 0.01  # v1/lookup_client/lmcache_async_lookup_client.py: lookup_backoff_time
 
 Made = TypeVar("Made")
 
@@ -88,7 +90,7 @@ def service_of(experiment: Experiment, arm: Arm, costs: Costs, machine: Machine 
             prefill_spread=costs.prefill_spread,
             hit_fixed_spread_s=costs.hit_fixed_spread_s,
             loads="in-step" if arm.lmcache is not None and arm.lmcache.in_step else "asynchronous",
-            loads_in_flight=simulation.loads_in_flight,
+            loads_in_flight=simulation.loads_in_flight or (_INPROCESS_LOADS if inside else _SERVER_LOADS),
             instance_bytes_per_s=(rate,) * (arm.valkey.instances if arm.valkey is not None else 0),
             instance_cv=simulation.instance_cv,
             copies_in_turn=experiment.engine.backend == "vllm-cpu",

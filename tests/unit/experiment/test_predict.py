@@ -101,13 +101,14 @@ def test_a_hit_faster_than_its_link_costs_nothing_more(laptop: Prepared) -> None
 
 
 def test_how_each_mode_of_lmcache_is_asked(laptop: Prepared) -> None:
-    """Its server in rounds of two steps; inside the engine once a step, each look 10 ms; in the step, at once."""
+    """Its server in rounds of two steps, eight loads at once; inside the engine every step, 10 ms a look, one load."""
     costs, machine = Costs(6500.0, 0.01, 0.0), Machine(6500.0, 4096, LENGTH)
     services = {arm.name: service_of(laptop.experiment, arm, costs, machine) for arm in laptop.experiment.arms}
     assert (services["host"].lookup_steps, services["host"].lookup_poll_s) == (2, 0.0)
-    assert (services["valkey-4"].lookup_steps, services["valkey-4"].loads) == (2, "asynchronous")
+    assert (services["valkey-4"].lookup_steps, services["valkey-4"].loads_in_flight) == (2, 8)
     inside = services["valkey-4-async"]
-    assert (inside.lookup_steps, inside.lookup_poll_s, inside.loads) == (1, 0.01, "asynchronous")
+    assert (inside.lookup_steps, inside.lookup_poll_s, inside.loads_in_flight) == (1, 0.01, 1)
+    assert services["valkey-4"].loads == inside.loads == "asynchronous"
     assert services["valkey-1-sync"].loads == "in-step"
 
 
