@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from harness.client import Carriage, connected
-from harness.collect.sampler import Sampler, Targets, sampling
+from harness.collect import Targets
 from harness.config import Arm
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
@@ -16,14 +16,13 @@ from harness.experiment.log_reading import reading_log
 from harness.experiment.machine import Machine
 from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
+from harness.experiment.sampling import SamplingJob, sampling
 from harness.experiment.session import ArmSession, RunPlace
 from harness.experiment.target import target_of
 from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
 from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, started
-
-_SAMPLE_EVERY_S = 0.5
 
 
 @contextlib.asynccontextmanager
@@ -104,17 +103,12 @@ async def arm_session(
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
         workers = prepared.experiment.client.workers
-        session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt)
+        job = SamplingJob(_targets(stack), place.identity.t0_ns, prepared.experiment.sample_every)
+        samples = sampling(job, place.journal.extend, place.caveats.append)
+        sampler = await exits.enter_async_context(samples)
+        session = ArmSession(place, arm, index, stack, target, carriage, workers, http, halt, sampler)
         await exits.enter_async_context(_deaths_trip(session))
         exits.enter_context(reading_log(prepared, session))
-        samples = sampling(
-            _targets(stack),
-            session.samples.extend,
-            now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
-            interval_s=_SAMPLE_EVERY_S,
-        )
-        exits.callback(session.keep_samples)
-        exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
         yield session
 
 
@@ -154,10 +148,3 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
         valkey_urls=stack.valkey_urls,
         services=stack.pids,
     )
-
-
-def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
-    """Say which servers did not answer a scrape."""
-    for instance, count in sampler.gaps.items():
-        text = f"{session.arm.name}: {count} samples of {instance} are missing: {sampler.reasons[instance]}"
-        session.place.caveats.append(Caveat("sampling_gaps", text))

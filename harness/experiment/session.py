@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,8 @@ from harness.config import Arm
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
-from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
+from harness.experiment.sampling import ArmSampler
+from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord
 from harness.schedule import PassPlan
 from harness.stack import RunningStack
 from harness.store import Journal, RunFolder
@@ -75,7 +75,7 @@ class ArmSession:
     workers: int | None
     http: httpx.AsyncClient
     halt: Halt
-    samples: deque[ServerSample] = field(default_factory=deque)
+    sampler: ArmSampler
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
     @property
@@ -118,7 +118,8 @@ class ArmSession:
         try:
             records = await self._replay(plan, cell, keep)
         finally:
-            self.keep_samples()
+            await self.sampler.hand_over()
+            self.place.journal.flush()
             self.place.progress.end()
         self.halt.check()
         return records
@@ -155,12 +156,6 @@ class ArmSession:
             PassRecord(self.arm.name, workload, plan.name, repeat, len(plan.requests), duration_s, gained)
         )
         return records
-
-    def keep_samples(self) -> None:
-        """Journal what the sampling thread has put into `samples`, while nothing is being sent; then flush."""
-        while self.samples:
-            self.place.journal.append(self.samples.popleft())
-        self.place.journal.flush()
 
     async def idle(self, timeout_s: float = _IDLE_S) -> PassCounters:
         """Wait until nothing runs and no store is on its way any more; the counters then.
