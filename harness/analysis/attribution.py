@@ -10,9 +10,11 @@ class Told:
     `ttft_ms` sent -> first token, `accepted_ms` sent -> response headers: by the client. `server_queue_ms` in the
     engine's queue -> first step that had it, `server_prefill_ms` from there -> first token: by the engine.
     `lookup_ms` LMCache's prefetch, submitted -> seen to be complete, and `own_lookup_ms` what of that served this
-    request alone; `load_ms` what its log says of copying into the engine. `others_in_step_ms`: loads of other requests
-    inside the same engine steps. `in_step`: loads happen inside the step (in-process LMCache), not while the request
-    waits in the queue. `idle_delivery_ms` is the way of a token of this arm when nothing else runs.
+    request alone; `load_ms` what its log says of copying into the engine. `in_step`: loads happen inside the engine's
+    steps (in-process LMCache), and hold up all that wait or run; then `others_before_ms`, `others_in_queue_ms` and
+    `others_in_step_ms` are loads of other requests before the engine took this one into its queue, while it was there
+    (its own lookup left out), and in the steps that had it. `idle_delivery_ms` is the way of a token of this arm when
+    nothing else runs.
     """
 
     ttft_ms: float
@@ -22,6 +24,8 @@ class Told:
     lookup_ms: float | None = None
     own_lookup_ms: float | None = None
     load_ms: float | None = None
+    others_before_ms: float = 0.0
+    others_in_queue_ms: float = 0.0
     others_in_step_ms: float = 0.0
     in_step: bool = False
     idle_delivery_ms: float | None = None
@@ -54,9 +58,9 @@ def attribute(told: Told) -> Parts:
     wait = None if told.lookup_ms is None else told.lookup_ms - (told.own_lookup_ms or 0.0)
     load = _sum(None if told.lookup_ms is None else told.own_lookup_ms, told.load_ms)
     if told.in_step:
-        wait = told.others_in_step_ms if wait is None else wait + told.others_in_step_ms
+        wait = _sum(wait, told.others_before_ms, told.others_in_queue_ms, told.others_in_step_ms)
+        queue = _less(queue, told.lookup_ms, told.others_in_queue_ms)
         recompute = _less(recompute, told.load_ms, told.others_in_step_ms)
-        queue = _less(queue, told.lookup_ms)
     else:
         queue = _less(queue, told.lookup_ms, told.load_ms)
     delivery = _sum(told.accepted_ms, told.idle_delivery_ms)

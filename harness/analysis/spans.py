@@ -34,9 +34,14 @@ def in_flight(spans: Sequence[Span]) -> tuple[npt.NDArray[np.int64], npt.NDArray
     return times, np.cumsum(changes)
 
 
-def overlap_ns(span: Span, others: Sequence[Span]) -> int:
-    """How much of `span` the others cover, each counted by itself."""
-    return sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in others)
+def covered_ns(span: Span, others: Sequence[Span]) -> int:
+    """How much of `span` the others cover; an instant that several of them cover counts once."""
+    covered, upto = 0, span[0]
+    for start, end in sorted(others):
+        first, last = max(start, upto), min(end, span[1])
+        if first < last:
+            covered, upto = covered + last - first, last
+    return covered
 
 
 def alone(spans: Sequence[Span]) -> list[bool]:

@@ -1,6 +1,7 @@
-"""How a replay and its worker processes talk: pickled values, each behind its length, over pipes of our own."""
+"""How processes of ours talk: pickled values, each behind its length, over pipes that nobody else has."""
 
 import asyncio
+import os
 import pickle
 from typing import Any
 
@@ -11,6 +12,13 @@ def encode(message: Any) -> bytes:
     """`message` as one frame."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return len(data).to_bytes(_LENGTH_BYTES, "big") + data
+
+
+def write(descriptor: int, message: Any) -> None:
+    """Write all of `message`. A pipe holds little, and its reader is quick: waiting for it is simpler than a queue."""
+    left = memoryview(encode(message))
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 async def read(stream: asyncio.StreamReader) -> Any:

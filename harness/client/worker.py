@@ -5,7 +5,6 @@ Its share of the plan comes over stdin, its records go over stdout. It ends when
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 
@@ -20,6 +19,7 @@ from harness.client.request import Carriage
 from harness.client.workers import Share
 from harness.records import RequestRecord
 
+_STDOUT = 1
 _SEND_EVERY_S = 0.2
 """How often records are handed on: pickling them in mid-pass costs what reading them does, so it is done in lots."""
 
@@ -80,10 +80,7 @@ async def _hand_on(lot: list[RequestRecord]) -> None:
 
 
 def _answer(message: object) -> None:
-    """The pipe holds little, and its reader is quick: waiting for it is simpler than a queue."""
-    left = memoryview(frames.encode(message))
-    while left:
-        left = left[os.write(1, left) :]
+    frames.write(_STDOUT, message)
 
 
 def main() -> None:

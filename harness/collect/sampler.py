@@ -1,11 +1,10 @@
 """Samples of every server while an experiment runs, into a sink."""
 
 import asyncio
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
@@ -37,28 +36,6 @@ class Targets:
     lmcache_metrics_urls: tuple[str, ...] = ()
     valkey_urls: tuple[str, ...] = ()
     services: Mapping[str, int] = field(default_factory=dict)
-
-
-@asynccontextmanager
-async def sampling(
-    targets: Targets, sink: Sink, *, now_ns: Callable[[], int], interval_s: float, http: Http | None = None
-) -> AsyncIterator["Sampler"]:
-    """A Sampler that runs in a thread with an event loop of its own, so that no send waits for a scrape.
-
-    `sink` is called in that thread. What it raises is raised at exit.
-    """
-    sampler, stop = Sampler(targets, sink, now_ns=now_ns, interval_s=interval_s, http=http), threading.Event()
-
-    async def sample() -> None:
-        async with sampler:
-            await asyncio.to_thread(stop.wait)
-
-    running = asyncio.create_task(asyncio.to_thread(asyncio.run, sample()))
-    try:
-        yield sampler
-    finally:
-        stop.set()
-        await running
 
 
 class Sampler:

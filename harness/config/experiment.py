@@ -169,7 +169,7 @@ class Experiment(Strict):
     """A whole experiment: every arm x workload x repeat of it is one cell of the result.
 
     Where the caches cannot be shown to be in the state a workload begins with, its arm fails, unless `on_unproved`
-    lets it run with a caveat on every number of it.
+    lets it run with a caveat on every number of it. Every server is looked at once in `sample_every`.
     """
 
     experiment: Name
@@ -180,6 +180,7 @@ class Experiment(Strict):
     simulation: Simulation = Simulation()
     repeats: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=0)] = 0
+    sample_every: Annotated[Seconds, Field(ge=0.05)] = 0.5
     on_unproved: Literal["fail", "caveat"] = "fail"
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from harness.client import Carriage, connected
-from harness.collect.sampler import Sampler, Targets, sampling
+from harness.collect import Targets
 from harness.config import Arm
 from harness.experiment.attached import attach_of
 from harness.experiment.cache_state import make_cold, make_warm
@@ -17,6 +17,7 @@ from harness.experiment.machine import Machine, link_bytes_per_s
 from harness.experiment.placement import slowdowns
 from harness.experiment.predict import predict_arm
 from harness.experiment.prepare import Prepared
+from harness.experiment.sampling import SamplingJob, sampling
 from harness.experiment.session import ArmSession, RunPlace
 from harness.experiment.target import asking, target_of
 from harness.experiment.warm_up import canary, probe_machine, require_quiet, warm_up
@@ -24,7 +25,6 @@ from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
 from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, last_line, started, vllm
 
-_SAMPLE_EVERY_S = 0.5
 _ASKING_S = 10.0
 
 
@@ -107,18 +107,12 @@ async def arm_session(
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
         placed = functools.partial(slowdowns, arm, client, started=bool(stack.processes))
-        session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt, placed)
+        ask = functools.partial(asking, client, urls)
+        job = SamplingJob(_targets(stack), place.identity.t0_ns, prepared.experiment.sample_every, ask)
+        sampler = await exits.enter_async_context(sampling(job, place.journal.extend, place.caveats.append))
+        session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt, sampler, placed)
         await exits.enter_async_context(_deaths_trip(session))
         exits.enter_context(reading_log(prepared, session))
-        samples = sampling(
-            _targets(stack),
-            session.samples.extend,
-            now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
-            interval_s=_SAMPLE_EVERY_S,
-            http=functools.partial(asking, client, urls),
-        )
-        exits.callback(session.keep_samples)
-        exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
         yield session
 
 
@@ -168,10 +162,3 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
         valkey_urls=stack.valkey_urls,
         services=stack.pids,
     )
-
-
-def _note_gaps(sampler: Sampler, session: ArmSession) -> None:
-    """Say which servers did not answer a scrape."""
-    for instance, count in sampler.gaps.items():
-        text = f"{session.arm.name}: {count} samples of {instance} are missing: {sampler.reasons[instance]}"
-        session.place.caveats.append(Caveat("sampling_gaps", text, arm=session.arm.name))

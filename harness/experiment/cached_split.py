@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.analysis.lookups import HITS, Loaded, Lookup, Row
+from harness.analysis.lookup import HITS, Loaded, Lookup, Row
 
 Split = tuple[int | None, int | None]
 _LOCAL, _EXTERNAL = "prefix_cache_hits", "external_prefix_cache_hits"

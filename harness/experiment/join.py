@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from harness.analysis.attribution import Parts, Told, attribute, idle_delivery_ms
 from harness.analysis.clock_skew import clock_skew
-from harness.analysis.lookups import HITS, Loaded, Lookup, Row, look_up
+from harness.analysis.lookup import HITS, Loaded, Lookup, Row
+from harness.analysis.lookups import look_up
 from harness.analysis.spans import alone
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.cached_split import split_cached
@@ -131,6 +132,8 @@ def _told(row: Row, one: Loaded) -> Told | None:
         lookup_ms=one.lookup_ms,
         own_lookup_ms=one.own_lookup_ms,
         load_ms=one.load_ms,
+        others_before_ms=one.others_before_ms,
+        others_in_queue_ms=one.others_in_queue_ms,
         others_in_step_ms=one.others_in_step_ms,
         in_step=one.in_step,
     )

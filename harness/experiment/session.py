@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,8 @@ from harness.errors import CollectError
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.halt import Halt
 from harness.experiment.progress import Progress
-from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord, ServerSample
+from harness.experiment.sampling import ArmSampler
+from harness.records import Caveat, Cell, PassCounters, PassRecord, RequestRecord
 from harness.schedule import PassPlan, PlannedRequest
 from harness.stack import EngineAddress, RunningStack
 from harness.store import Journal, RunFolder
@@ -79,8 +79,8 @@ class ArmSession:
     workers: int | None
     http: httpx.AsyncClient
     halt: Halt
+    sampler: ArmSampler
     placed: Callable[[Sequence[PlannedRequest]], Mapping[int, float]]
-    samples: deque[ServerSample] = field(default_factory=deque)
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
     @property
@@ -127,7 +127,8 @@ class ArmSession:
         try:
             records = await self._replay(plan, cell, keep)
         finally:
-            self.keep_samples()
+            await self.sampler.hand_over()
+            self.place.journal.flush()
             self.place.progress.end()
         self.halt.check()
         return tuple(map(planned, records))
@@ -164,12 +165,6 @@ class ArmSession:
             PassRecord(self.arm.name, workload, plan.name, repeat, len(plan.requests), duration_s, gained)
         )
         return records
-
-    def keep_samples(self) -> None:
-        """Journal what the sampling thread has put into `samples`, while nothing is being sent; then flush."""
-        while self.samples:
-            self.place.journal.append(self.samples.popleft())
-        self.place.journal.flush()
 
     async def idle(self, timeout_s: float = _IDLE_S) -> PassCounters:
         """Wait until nothing runs and no store is on its way any more; the counters then.

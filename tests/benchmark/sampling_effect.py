@@ -2,8 +2,8 @@
 
 python -m tests.benchmark.sampling_effect [WORK [ROUNDS [INTERVAL_S]]]
 
-The sampler reads a page of vLLM's series, large as vLLM's is, and this process's own CPU; the page is served by another
-process. Printed: p50 / p99 / max of the send lag, ms, and the client's share of a core, by round.
+The sampler reads a page of vLLM's series, large as vLLM's is, that another process serves, four Valkeys, and the CPU of
+these. Printed: p50 / p99 / max of the send lag, ms, and the client's share of a core, by round.
 """
 
 import asyncio
@@ -11,7 +11,10 @@ import contextlib
 import multiprocessing
 import os
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -19,11 +22,12 @@ from prometheus_client.exposition import make_wsgi_app
 
 from harness.client import Http, MonotonicClock
 from harness.collect import Targets
-from harness.collect.sampler import sampling
 from harness.collect.vllm_metrics import SERIES
 from harness.experiment.null_work import ITL_MS, TTFT_MS, WORKS
+from harness.experiment.sampling import ArmSampler, SamplingJob, sampling
 from harness.experiment.selftest import measure, null_server, raise_open_files
 from harness.stack import free_ports
+from tests.fakes.valkey_servers import running
 
 _OTHER_HISTOGRAMS = 40
 
@@ -45,12 +49,12 @@ def _serve(port: int) -> None:
     make_server("127.0.0.1", port, make_wsgi_app(registry), handler_class=_Silent).serve_forever()
 
 
-@contextlib.asynccontextmanager
-async def _sampled(url: str, interval_s: float) -> AsyncIterator[None]:
-    clock = MonotonicClock()
-    targets = Targets("a", 0, vllm_metrics_urls=(url,), services={"client": os.getpid()})
-    async with sampling(targets, lambda _: None, now_ns=clock.now_ns, interval_s=interval_s):
-        yield
+def _sampled(
+    url: str, valkeys: Sequence[str], services: dict[str, int], interval_s: float
+) -> AbstractAsyncContextManager[ArmSampler]:
+    targets = Targets("a", 0, vllm_metrics_urls=(url,), valkey_urls=tuple(valkeys), services=services)
+    job = SamplingJob(targets, MonotonicClock().now_ns(), interval_s)
+    return sampling(job, lambda samples: print(f"  {len(samples)} samples"), print)  # noqa: T201
 
 
 async def _main(name: str, rounds: int, interval_s: float) -> None:
@@ -60,15 +64,19 @@ async def _main(name: str, rounds: int, interval_s: float) -> None:
     page = multiprocessing.get_context("spawn").Process(target=_serve, args=(port,), daemon=True)
     page.start()
     try:
-        async with null_server(TTFT_MS, ITL_MS) as url:
-            for at in range(2 * rounds):
-                on = at % 2 == 1
-                around = _sampled(f"http://127.0.0.1:{port}/metrics", interval_s) if on else contextlib.nullcontext()
-                async with around:
-                    error = await measure(url, work, http=Http.HTTPTOOLS)
-                lag = error.send_lag_ms
-                state = f"sampled every {interval_s:g} s" if on else "not sampled"
-                print(f"{work.name}, {state}: {lag.p50:.3f} / {lag.p99:.3f} / {lag.max:.3f}, {error.cpu_share:.0%}")  # noqa: T201
+        with tempfile.TemporaryDirectory() as folder, running(4, Path(folder)) as servers:
+            valkeys = [f"valkey://{server.endpoint}" for server in servers]
+            services = {"client": os.getpid(), "page": page.pid or 0}
+            async with null_server(TTFT_MS, ITL_MS) as url:
+                for at in range(2 * rounds):
+                    around: AbstractAsyncContextManager[object] = contextlib.nullcontext()
+                    if at % 2 == 1:
+                        around = _sampled(f"http://127.0.0.1:{port}/metrics", valkeys, services, interval_s)
+                    async with around:
+                        error = await measure(url, work, http=Http.HTTPTOOLS)
+                    lag = error.send_lag_ms
+                    state = f"sampled every {interval_s:g} s" if at % 2 == 1 else "not sampled"
+                    print(f"{work.name}, {state}: {lag.p50:.3f} / {lag.p99:.3f} / {lag.max:.3f}, {error.cpu_share:.0%}")  # noqa: T201
     finally:
         page.terminate()
         page.join()

@@ -17,6 +17,8 @@ TOLD = st.builds(
     lookup_ms=MAYBE,
     own_lookup_ms=MAYBE,
     load_ms=MAYBE,
+    others_before_ms=MS,
+    others_in_queue_ms=MS,
     others_in_step_ms=MS,
     in_step=st.booleans(),
     idle_delivery_ms=MAYBE,
@@ -58,6 +60,23 @@ def test_a_load_in_the_step() -> None:
     parts = attribute(told)
     assert (parts.queue_ms, parts.load_wait_ms, parts.load_ms, parts.recompute_ms) == (100.0, 400.0, 90.0, 90.0)
     assert (parts.delivery_ms, parts.unexplained_ms) == (None, 20.0)
+
+
+def test_loads_for_others_hold_up_what_waits_too() -> None:
+    """Inside the engine: before it took the request into its queue, and while it was there. All of it is the wait."""
+    told = Told(
+        1000.0,
+        server_queue_ms=600.0,
+        server_prefill_ms=150.0,
+        load_ms=90.0,
+        others_before_ms=250.0,
+        others_in_queue_ms=580.0,
+        others_in_step_ms=40.0,
+        in_step=True,
+    )
+    parts = attribute(told)
+    assert (parts.queue_ms, parts.load_wait_ms, parts.load_ms, parts.recompute_ms) == (20.0, 870.0, 90.0, 20.0)
+    assert parts.unexplained_ms == 0.0
 
 
 def test_nothing_told_is_nothing_explained() -> None:

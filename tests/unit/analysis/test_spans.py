@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.spans import Span, alone, in_flight, overlap_ns, shares_ns
+from harness.analysis.spans import Span, alone, covered_ns, in_flight, shares_ns
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 20)).map(lambda span: (span[0], span[0] + span[1])), max_size=8
@@ -44,6 +44,9 @@ def test_alone_is_what_no_other_overlaps(spans: list[Span]) -> None:
     assert alone(lasting) == expected
 
 
-def test_overlaps_add_up() -> None:
-    """Each of the others counts for what it covers."""
-    assert overlap_ns((10, 20), [(0, 12), (15, 16), (18, 30), (30, 40)]) == 2 + 1 + 2
+@settings(deadline=None)
+@given(SPANS, st.integers(0, 40), st.integers(0, 40))
+def test_what_is_covered_is_counted_instant_by_instant(spans: list[Span], start: int, end: int) -> None:
+    """Each instant of the span counts once, however many of the others cover it; a span that is none has nothing."""
+    expected = sum(any(a <= t < b for a, b in spans) for t in range(start, end))
+    assert covered_ns((start, end), spans) == expected

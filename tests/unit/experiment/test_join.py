@@ -164,6 +164,71 @@ def test_lmcache_inside_the_engine_says_what_the_engine_had() -> None:
     assert (missed["load_wait_ms"], missed["recompute_ms"]) == (40.0, 40.0)
 
 
+def _inside(request_id: str, at_ms: float, hit: int, instance: str = "lmcache") -> dict[str, Any]:
+    told = {"hit_tokens": hit, "computed_tokens": 0, "need_tokens": hit, "instance": instance}
+    return _event("lookup", at_ms, request_id=request_id, tokens=1300, **told)
+
+
+def test_loads_for_others_before_and_in_the_queue_are_the_wait() -> None:
+    """A step that loads holds up what waits for the next one, also what the engine has not yet taken into its queue.
+
+    Two ranks write a line each for one load: it counts once.
+    """
+    ours = [
+        _request("kvr-1", 0, 220.0, server_queue_ms=5.0, server_prefill_ms=210.0, cached_tokens=1280),
+        _request("kvr-2", 50, 400.0, server_queue_ms=200.0, server_prefill_ms=30.0, cached_tokens=0),
+    ]
+    load = _event("load", 210, request_id="kvr-1", tokens=1280, cost_ms=200.0, instance="lmcache")
+    (_, waited), _ = _join(ours, [_inside("kvr-1", 8, 1280), load, load, _inside("kvr-2", 400, 0)])
+    # it came at 52 and was in the queue from 220 to 420: the load, from 10 to 210, covers what was before
+    assert (waited["load_wait_ms"], waited["queue_ms"]) == (158.0, 200.0)
+    load = _event("load", 300, request_id="kvr-1", tokens=1280, cost_ms=200.0, instance="lmcache")
+    (_, waited), _ = _join(ours, [_inside("kvr-1", 8, 1280), load, load, _inside("kvr-2", 400, 0)])
+    assert (waited["load_wait_ms"], waited["queue_ms"]) == (200.0, 120.0)
+
+
+@pytest.mark.parametrize(("logs", "wait_ms"), [(("lmcache", "lmcache-1"), 0.0), (("scheduler", "worker-0"), 100.0)])
+def test_another_engines_loads_hold_up_nobody_here(logs: tuple[str, str], wait_ms: float) -> None:
+    """Logs in which lines of one request stand are one engine's, as a scheduler's and a worker's; others are not."""
+    ours = [
+        _request("kvr-1", 0, 200.0, server_queue_ms=5.0, server_prefill_ms=180.0, cached_tokens=1280),
+        _request("kvr-2", 0, 200.0, server_queue_ms=5.0, server_prefill_ms=190.0, cached_tokens=0),
+    ]
+    one, other = logs
+    events = [
+        _inside("kvr-1", 8, 1280, other if wait_ms == 0 else one),
+        _inside("kvr-2", 8, 0, one),
+        _event("load", 120, request_id="kvr-1", tokens=1280, cost_ms=100.0, instance=other),
+    ]
+    (_, row), _ = _join(ours, events)
+    assert (row["load_wait_ms"], row["recompute_ms"]) == (wait_ms, 190.0 - wait_ms)
+
+
+def test_an_asynchronous_lookup_lasts_from_the_queue_to_its_answer() -> None:
+    """Inside the engine only the answer has a line: two that are on their way at once have half of it each."""
+    told = {"server_queue_ms": 80.0, "server_prefill_ms": 15.0, "cached_tokens": 1280}
+    ours = [_request("kvr-1", **told), _request("kvr-2", **told)]
+    events = []
+    for name in ("kvr-1", "kvr-2"):
+        events.append(_event("prefetch", 75, request_id=name, hit_tokens=1280, bytes=5_000_000))
+        events.append(_inside(name, 78, 1280))
+        events.append(_event("load", 90, request_id=name, tokens=1280, bytes=5_000_000, cost_ms=4.0))
+    rows, _ = _join(ours, events)
+    for row in rows:  # in the queue from 5 to 85, answered at 75; the other's copy is in the same step
+        assert (row["lookup"], row["load_wait_ms"], row["load_ms"], row["queue_ms"]) == ("hit", 39.0, 39.0, 10.0)
+        assert row["loaded_bytes_per_s"] == pytest.approx(5_000_000 / 0.07)
+
+
+def test_a_copy_is_one_of_its_own_server() -> None:
+    """Two engines, each with an LMCache server: a load line belongs to a request of that server."""
+    told = {"server_queue_ms": 80.0, "server_prefill_ms": 15.0, "cached_tokens": 1280}
+    ours = [_request("kvr-1", **told), _request("kvr-2", **told)]
+    events = [_prefetch("kvr-1", 60, 50) | {"instance": "lmcache"}, _prefetch("kvr-2", 61, 50) | {"instance": "other"}]
+    events.append(_event("load", 70, tokens=1280, cost_ms=4, instance="other"))
+    (first, second), _ = _join(ours, events, NO_LOCAL)
+    assert second["load_ms"] - first["load_ms"] == pytest.approx(4.0)
+
+
 def test_a_lookup_that_timed_out_is_named() -> None:
     """Its line is a failure, and what follows is recomputed."""
     event = _event("failure", 15, request_id="kvr-1") | {"line": "still waiting for async lookup after 3 seconds"}
