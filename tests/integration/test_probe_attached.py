@@ -46,15 +46,19 @@ def answer(tmp_path: Path, url: str, *more: str) -> dict[str, Any]:
 
 
 def test_r_t0_and_b_are_found_again(tmp_path: Path) -> None:
-    """R and B within 10 %, T0 within 15 ms, each with an interval; every row is kept, in no measured pass."""
+    """R and B within 10 %, T0 within 15 ms of their intervals; every row is kept, in no measured pass."""
     with cached_engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=BYTES_PER_S, hit_fixed_s=0.03) as url:
         document = answer(tmp_path, url, "--prompt", "1024", "--rate", "2")
     arm = document["arms"]["attached"]
     figures = arm["figures"]
-    assert figures["bandwidth_bytes_per_s"]["value"] == pytest.approx(BYTES_PER_S, rel=0.1)
-    assert figures["hit_fixed_s"]["value"] == pytest.approx(0.03, abs=0.015)
-    assert figures["recompute_s"]["value"] == pytest.approx(0.01 + 1024 / COLD, rel=0.1)
-    assert figures["rho"]["value"] == pytest.approx(2 * 1024 * SIZE / BYTES_PER_S, rel=0.1)
+    load_s = 1024 * SIZE / BYTES_PER_S
+    for name, true, off in (
+        ("bandwidth_bytes_per_s", BYTES_PER_S, 0.1 * BYTES_PER_S),
+        ("hit_fixed_s", 0.03, 0.015),
+        ("recompute_s", 0.01 + 1024 / COLD, 0.1 * 1024 / COLD),
+        ("rho", 2 * load_s, 0.2 * load_s),
+    ):
+        assert figures[name]["low"] - off <= true <= figures[name]["high"] + off, (name, figures[name])
     for name in ("bandwidth_bytes_per_s", "hit_fixed_s", "prefill_tokens_per_s"):
         assert figures[name]["low"] <= figures[name]["value"] <= figures[name]["high"]
     assert arm["verdict"]["word"] == "off"  # B is half of B*
@@ -124,6 +128,8 @@ def test_a_cache_that_never_hits_says_why(tmp_path: Path) -> None:
     with cached_engine() as url:
         _refused(probe(tmp_path, url), "vLLM's own cache answered", "--reset-engine")
         _refused(probe(tmp_path, url, "--reset-engine", "--chunk", "300"), "no prompt hit whole", "chunk_size 300")
+        _refused(probe(tmp_path, url, "--chunk", "2048"), "no whole chunk is ever stored", code=2)
+        _refused(probe(tmp_path, url, "--chunk", "500"), "2 lengths of whole chunks are too few points", code=2)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +138,6 @@ def test_a_cache_that_never_hits_says_why(tmp_path: Path) -> None:
         (("--kv-bytes", "48.4"), "a number and its unit"),
         (("--kv-bytes", "0KB"), "above zero"),
         (("--copies", "1"), "too few"),
-        (("--chunk", "2048"), "no whole chunk is ever stored"),
-        (("--chunk", "500"), "2 lengths of whole chunks are too few points for a fit"),
         (("--longest", "-5"), "document_tokens"),
         (("--assume", "R=1"), "at once"),
         (("--prompt", "-5"), "prompt_tokens is -5"),
