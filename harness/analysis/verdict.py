@@ -66,8 +66,9 @@ def _clause(remote: Side, recompute: Side, end: str) -> str:
     if remote.rising:
         remarks.append(f"it is still rising when the {end} ends")
     remarks += _failed(remote)
-    if remote.value("external_prefix_cache_hits") == 0:
-        remarks.append("not one token came from the remote tier")
+    if remote.used_remote is False:
+        from_host = "" if remote.value("external_prefix_cache_hits") == 0 else ": all hits are of LMCache's host memory"
+        remarks.append(f"not one token came from the remote tier{from_host}")
     doubts = [*remote.blockers[:1], *recompute.blockers[:1]]
     remarks += [f"it cannot be judged ({doubt})" for doubt in doubts]
     return f"{_subject(remote)} {' and '.join(remarks)}: {_ADVICE[stand]}"

@@ -234,7 +234,7 @@ def served_caveats(servers: Servers) -> Iterator[Caveat]:
                 text = f"{arm}: {one.url} shows no metrics of vLLM: nothing is counted there, nor waited for"
                 yield Caveat("no_metrics", text, "give metrics_url, vLLM's own port behind whatever is in front of it")
     for name, of in _TOLD.items():
-        by_arm = {arm: tuple(of(one) for one in each) for arm, each in servers.items()}
+        by_arm = {arm: tuple(dict.fromkeys(of(one) for one in each)) for arm, each in servers.items()}
         known = {arm: values for arm, values in by_arm.items() if None not in values}
         if len(set(known.values())) > 1:
             shown = "; ".join(f"{arm} {', '.join(map(str, values))}" for arm, values in known.items())

@@ -1,10 +1,8 @@
 """The probe: R, s, T0 and B of a stack that it starts or is given, arm by arm, and what follows from them."""
 
 import asyncio
-import contextlib
 import secrets
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +16,7 @@ from harness.experiment.arm import arm_session
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.attached import run_versions
 from harness.experiment.facts import machine_facts
-from harness.experiment.halt import Halt, InterruptedRun
+from harness.experiment.halt import Halt, InterruptedRun, interruptible
 from harness.experiment.join import join_servers
 from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared, require_engine
@@ -118,7 +116,7 @@ class _Probe:
         }
         self._folder.update({**facts, "model": prepared.model})
         trouble: Exception | None = None
-        with Journal(self._folder.path, self._id) as journal, _interrupts(self._halt):
+        with Journal(self._folder.path, self._id) as journal, interruptible(lambda: self._halt.trip(InterruptedRun())):
             place = RunPlace(identity, self._folder, journal, self._progress, self._clock)
             try:
                 for arm in _in_order(prepared):
@@ -233,16 +231,3 @@ def _fitted(
         raise StackError(
             error.what, where=f"arm {session.arm.name}: {session.stack.url}", remedy=error.remedy
         ) from error
-
-
-@contextlib.contextmanager
-def _interrupts(halt: Halt) -> Iterator[None]:
-    """SIGINT and SIGTERM end the probe in an orderly way while this is open."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, halt.trip, InterruptedRun())
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

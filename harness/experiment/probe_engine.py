@@ -32,8 +32,7 @@ class Hits:
 
 async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
     """Seconds to the first token of prompts that no cache holds, one at a time. Raises StackError: cached, or busy."""
-    records = await _alone(session, requests, 1)
-    return points_of(records, loaded=False, where=session.stack.url)
+    return await _cold(session, requests)
 
 
 async def measure_hits(
@@ -45,14 +44,19 @@ async def measure_hits(
     prompts of one length at once. Raises StackError where nothing hits, saying why, or somebody else uses the engine.
     """
     keys = [await stored_keys(session)]
-    points_of(await _alone(session, requests, 1), loaded=False, where=session.stack.url)
+    await _cold(session, requests)
     keys.append(await stored_keys(session))
     await _forget(session, host_tier=host_tier)
-    before = await session.idle()
-    records = await _alone(session, requests, 1)
-    gained = (await session.idle()).since(before)
+    answers, gained = await _alone(session, requests, 1)
+    records = told_by_counters(answers, gained, chunk_tokens)
     keys.append(await stored_keys(session))
     expected = [(len(request.tokens) - 1) // chunk_tokens * chunk_tokens for request in requests]
+    if gained.external_prefix_cache_hits and all(record.cached_tokens is None for record in records):
+        raise StackError(
+            f"{gained.external_prefix_cache_hits:,} tokens were hits, and no answer says which",
+            where=session.stack.url,
+            remedy="start vLLM with --enable-prompt-tokens-details",
+        )
     if not any(record.cached_tokens for record in records) or gained.prefix_cache_hits:
         shortest = min(len(request.tokens) for request in requests)
         raise why_no_hits(_evidence(gained, keys, shortest, chunk_tokens), session.stack.url)
@@ -75,9 +79,8 @@ async def _delivered(session: ArmSession, requests: Sequence[PlannedRequest]) ->
     lengths = sorted({len(request.tokens) for request in requests})
     second = lengths[-2:][0]  # several of the longest may not fit into the engine's cache together
     at_once = [request for request in requests if len(request.tokens) == second]
-    before = await session.idle()
-    records = await _alone(session, at_once, _DELIVERED_CLIENTS)
-    moved = (await session.idle()).since(before).valkey_bytes_out
+    records, gained = await _alone(session, at_once, _DELIVERED_CLIENTS)
+    moved = gained.valkey_bytes_out
     sent = [record.sent_ns for record in records if record.sent_ns is not None]
     got = [record.first_token_ns for record in records if record.first_token_ns is not None]
     return None if moved is None or not got else moved / ((max(got) - min(sent)) / 1e9)
@@ -92,13 +95,35 @@ async def _forget(session: ArmSession, *, host_tier: bool) -> None:
         await empty_l1(session)
 
 
+async def _cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
+    """Prompts that no cache holds, one at a time. Raises StackError where one does."""
+    records, gained = await _alone(session, requests, 1)
+    hits = gained.prefix_cache_hits or gained.external_prefix_cache_hits
+    return points_of(records, loaded=False, counted_hits=hits, where=session.stack.url)
+
+
+def told_by_counters(
+    records: tuple[RequestRecord, ...], gained: PassCounters, chunk_tokens: int
+) -> tuple[RequestRecord, ...]:
+    """The records, where no answer says how many tokens were cached with that: all whole chunks, if the engine's
+    counters gained just these from LMCache and none of its own.
+    """
+    if any(record.cached_tokens is not None for record in records) or gained.prefix_cache_hits:
+        return records
+    whole = [(record.prompt_tokens_planned - 1) // chunk_tokens * chunk_tokens for record in records]
+    if gained.external_prefix_cache_hits != sum(whole):
+        return records
+    return tuple(replace(one, cached_tokens=tokens) for one, tokens in zip(records, whole, strict=True))
+
+
 async def _alone(
     session: ArmSession, requests: Sequence[PlannedRequest], concurrency: int
-) -> tuple[RequestRecord, ...]:
-    """Send the prompts; raises StackError if the engine meanwhile counted tokens that are not ours."""
+) -> tuple[tuple[RequestRecord, ...], PassCounters]:
+    """Send the prompts; what the counters gained. Raises StackError if they counted tokens that are not ours."""
     before = await session.idle()
     records = await session.send(PassPlan(_PASS, _numbered(requests), concurrency), "machine", 0)
-    counted = _prompt_tokens((await session.idle()).since(before))
+    gained = (await session.idle()).since(before)
+    counted = _prompt_tokens(gained)
     ours = [record.prompt_tokens for record in records]
     if counted is not None and all(tokens is not None for tokens in ours):
         others = counted - sum(tokens for tokens in ours if tokens is not None)
@@ -108,7 +133,7 @@ async def _alone(
                 where=session.stack.url,
                 remedy="probe it while nobody uses it, or another of its kind",
             )
-    return records
+    return records, gained
 
 
 def _numbered(requests: Sequence[PlannedRequest]) -> tuple[PlannedRequest, ...]:

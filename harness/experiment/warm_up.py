@@ -1,13 +1,14 @@
 """What an arm does before anything is measured: first requests are slow (code paths, pools), and R must be known."""
 
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.errors import CollectError, StackError
 from harness.experiment.machine import Machine
 from harness.experiment.session import ArmSession
 from harness.experiment.workloads import Workloads
-from harness.records import Outcome, RequestRecord
+from harness.records import Caveat, Outcome, RequestRecord
 from harness.schedule import PassPlan, PlannedRequest
 from harness.schedule.passes import plan_passes
 
@@ -17,6 +18,12 @@ _EXTRA_DOCUMENTS = 3
 _FEWEST_DOCUMENTS = 4
 _MOST_DOCUMENTS = 16
 _QUIET_S = 5.0  # two equal readings of an idle engine are a second apart
+
+
+_TOLD: tuple[tuple[str, str, Callable[[RequestRecord], object]], ...] = (
+    ("cached tokens", "--enable-prompt-tokens-details", lambda record: record.cached_tokens),
+    ("time in the queue", "--enable-per-request-metrics", lambda record: record.server_queue_ms),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,10 @@ async def warm_up(session: ArmSession, workloads: Workloads) -> WarmUp:
     requests = tuple(request for part in plan.passes for request in part.requests)
     records = await session.send(PassPlan("warmup", requests, 1), "warmup", 0)
     require_answers(session, records)
+    lacking = [f"{what} ({option})" for what, option, of in _TOLD if all(of(record) is None for record in records)]
+    if lacking:
+        text = f"{session.arm.name}: answers do not say of each request its {' and its '.join(lacking)}"
+        session.place.caveats.append(Caveat("answers_lack", text, "start vLLM with what is in brackets"))
     return WarmUp(requests[-1], records[:documents], records[documents:])
 
 

@@ -81,9 +81,18 @@ def test_a_miss_is_inferred_and_said_to_be() -> None:
     """A full miss leaves no line: against the plan, if an infinite cache would have hit."""
     ours = [_request("kvr-1", cached_tokens=128, predicted_cached_tokens=0)]
     ours += [_request("kvr-2", cached_tokens=128, predicted_cached_tokens=1280), _request("kvr-3", ttft_ms=None)]
-    rows, _ = _join(ours)
+    rows, _ = _join(ours, counters={"prefix_cache_hits": 256, "external_prefix_cache_hits": 0})
     assert [row["lookup"] for row in rows] == ["missed_inferred", "missed_against_plan", "not_served"]
     assert [_split(row) for row in rows] == [(128, 0), (128, 0), (None, None)]
+
+
+@pytest.mark.parametrize("counters", [None, {"prefix_cache_hits": 0, "external_prefix_cache_hits": 1280}])
+def test_a_log_that_is_silent_about_hits_tells_nothing(counters: dict[str, int] | None) -> None:
+    """Tokens were cached, and may be LMCache's: no line is then no miss, but another log or level."""
+    rows, notes = _join([_request("kvr-1", cached_tokens=1280)], counters=counters)
+    assert [row["lookup"] for row in rows] == ["no_log"]
+    assert [note.kind for note in notes] == ["log_of_another_run"]
+    assert "no request at all" in notes[0].text
 
 
 def test_a_log_that_was_not_read_tells_nothing() -> None:

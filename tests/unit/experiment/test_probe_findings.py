@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def found(prepared: Prepared, asked: Asked | None = None, moved_bytes: int | Non
         measured_arm(arms["valkey-4"], 2.5 * RATE * SIZE),
     ]
     measured = Measured(prefill=cold, machine=prepared.assumed_machine(RATE), arms=both, seconds=20.0)
-    return findings_of(prepared, measured, asked or Asked(), 5)
+    return findings_of(prepared, measured, asked or Asked(copies=5))
 
 
 def test_one_slow_valkey_is_off_and_four_are_on(prepared: Prepared) -> None:
@@ -90,15 +91,17 @@ def test_text_and_document_have_the_same(prepared: Prepared) -> None:
 
 def test_what_is_asked_replaces_the_workloads(prepared: Prepared) -> None:
     """Another length and rate are what the verdict is about."""
-    question = found(prepared, Asked(2000, 0.1)).arms[0].judgement
+    question = found(prepared, Asked(2000, 0.1, copies=5)).arms[0].judgement
     assert question is not None
     assert question.question.prompt_tokens == 2000
     assert question.question.traffic is not None
     assert question.question.traffic.requests_per_s == 0.1
 
 
-@pytest.mark.parametrize("bad", [{"prompt_tokens": -1}, {"requests_per_s": 0}, {"hit_share": 2}, {"p99_target_s": -1}])
-def test_what_cannot_be_asked_is_refused_at_once(bad: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "bad", [{"prompt_tokens": -1}, {"requests_per_s": 0}, {"hit_share": 2}, {"p99_target_s": -1}, {"copies": 1}]
+)
+def test_what_cannot_be_asked_is_refused_at_once(bad: dict[str, Any]) -> None:
     """Before anything is measured."""
     with pytest.raises(ConfigError):
         Asked(**bad)
