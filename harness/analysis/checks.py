@@ -59,13 +59,13 @@ def _rows(run: Run) -> Iterator[ScopedCaveat]:
 def _states(meta: Mapping[str, Any], groups: Sequence[Group]) -> Iterator[ScopedCaveat]:
     """Each arm x workload must have begun with caches proved cold or warm; a proof that is missing proves nothing."""
     proofs: Sequence[Mapping[str, Any]] = meta.get("state_proofs") or ()
-    remedy = "reset the caches, or take new prompts (--seed), and run this arm again"
+    remedy = "reset the caches and run this arm again"
     for proof in proofs:
         if not proof["proved"]:
             where = f"{proof['arm']}, {proof['workload']}, repeat {proof['repeat']}"
             text = f"{where}: the caches were not shown to be {proof['kind']} at the start: {proof['detail']}"
             by = {"arm": str(proof["arm"]), "workload": str(proof["workload"])}
-            yield ScopedCaveat(by, Caveat(STATE, text, remedy))
+            yield ScopedCaveat(by, Caveat(STATE, text, str(proof.get("remedy") or remedy)))
     checked = {(proof["arm"], proof["workload"]) for proof in proofs}
     for arm, workload in dict.fromkeys((group.arm, group.workload) for group in groups):
         if (arm, workload) not in checked:

@@ -17,6 +17,9 @@ from harness.analysis.measured import OPEN_LOOP_PASS
 from harness.analysis.roles import host_arm, recompute_arm, remote_arms
 from harness.model.verdict import Word
 
+_REMOTE, _HOST = ("l2", "l1_and_l2"), ("l1",)
+"""Lookups by where their hits were (analysis.lookups)."""
+
 
 class Standing(StrEnum):
     """An arm with a remote tier beside recompute."""
@@ -43,6 +46,17 @@ class Side:
     def value(self, name: str) -> float | None:
         """The value of the finding `name`, or None if it was not measured."""
         return self.numbers[name].value if name in self.numbers else None
+
+    @property
+    def used_remote(self) -> bool | None:
+        """Whether a hit came from the remote tier, by LMCache's log, else by GETs there; None: nobody tells."""
+        if self.value("external_prefix_cache_hits") == 0:
+            return False
+        remote, host = (any(self.value(f"lookup_{name}") for name in names) for names in (_REMOTE, _HOST))
+        if remote or host:
+            return remote
+        gets = self.value("valkey_get_calls")
+        return None if gets is None else gets > 0
 
     @property
     def failed_share(self) -> float:
@@ -98,7 +112,7 @@ def standing(remote: Side, recompute: Side) -> Standing:
         return Standing.UNCLEAR
     grows = remote.rising and not recompute.rising
     lost = remote.failed_share > recompute.failed_share
-    if p99 < 0 and p50 <= 0 and not (grows or lost or remote.value("external_prefix_cache_hits") == 0):
+    if p99 < 0 and p50 <= 0 and not (grows or lost or remote.used_remote is False):
         return Standing.BETTER
     worse = p99 > 0 or (p99 == 0 and (p50 > 0 or grows))
     return Standing.WORSE if worse and remote.failed_share >= recompute.failed_share else Standing.UNCLEAR

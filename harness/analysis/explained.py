@@ -8,6 +8,7 @@ import pandas as pd
 from harness.analysis.arms import rows_of
 from harness.analysis.finding import Estimate, Finding, ScopedCaveat
 from harness.analysis.measured import MEASURED_PASSES, Group, measured_groups
+from harness.analysis.roles import remote_arms
 from harness.records import Caveat, Outcome, Run
 
 PARTS = ("queue_ms", "load_wait_ms", "load_ms", "recompute_ms", "delivery_ms", "unexplained_ms")
@@ -18,6 +19,7 @@ _NO_LOG = {"lmcache_log", "log_of_another_run"}
 """Caveats of a run that say why nothing is told of any lookup."""
 TOKENS = "tokens_three_ways"
 UNJOINED = "lookups_not_told"
+TIER = "tier_not_told"
 
 
 def explained_findings(run: Run) -> tuple[Finding, ...]:
@@ -41,7 +43,7 @@ def explained_caveats(run: Run) -> tuple[ScopedCaveat, ...]:
     passes = run.passes.to_pandas()
     loads = run.loads.select(["arm", "kind", "tokens", "cost_ms", "t_unix_ns"]).to_pandas()
     loads = loads[(loads["kind"] == "load") & loads["cost_ms"].notna()]
-    ranks = _ranks(run)
+    ranks, remote = _ranks(run), remote_arms(run.meta)
     no_log = any(one["kind"] in _NO_LOG for one in run.meta.get("caveats") or ())
     found: list[ScopedCaveat] = []
     for group, rows in _groups(run):
@@ -50,6 +52,9 @@ def explained_caveats(run: Run) -> tuple[ScopedCaveat, ...]:
         if untold and not (untold == len(rows) and no_log):
             text = f"{group.label}: LMCache's log says nothing of {untold} of {len(rows)} requests"
             found.append(ScopedCaveat(group.by, Caveat(UNJOINED, text, "see the caveats about LMCache's log")))
+        if group.arm in remote and _tier_is_open(rows, rows_of(passes, group)):
+            text = f"{group.label}: whether hits came out of LMCache's host memory or out of Valkey is not told"
+            found.append(ScopedCaveat(group.by, Caveat(TIER, text, "give attach.valkey_urls, or LMCache's log")))
     return tuple(found)
 
 
@@ -113,6 +118,12 @@ def _three_ways(
         told = ", ".join(f"{who} {int(count):,}" for who, count in counts.items() if not pd.isna(count))
         text = f"{group.label}: tokens that LMCache supplied are counted differently: {told}"
         yield Caveat(TOKENS, text, "LMCache loads whole chunks, also where the engine has a part of one already")
+
+
+def _tier_is_open(rows: pd.DataFrame, own: pd.DataFrame) -> bool:
+    """Whether there were hits of LMCache, and neither its log nor a Valkey says which of its tiers they came from."""
+    told = rows["lookup"].isin({"l1", "l2", "l1_and_l2"}).any() or own["valkey_get_calls"].notna().any()
+    return not told and bool((own["external_prefix_cache_hits"].fillna(0) > 0).any())
 
 
 def _ranks(run: Run) -> int:

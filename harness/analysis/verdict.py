@@ -121,8 +121,9 @@ def _remarks(side: Side, recompute: Side, end: str) -> list[str]:
     """What else there is to be said of an arm, besides its p99."""
     remarks = [f"is still rising when the {end} ends"] if side.rising else []
     remarks += _failed(side)
-    if side.value("external_prefix_cache_hits") == 0:
-        remarks.append("not one token came from the remote tier")
+    if side.used_remote is False:
+        from_host = "" if side.value("external_prefix_cache_hits") == 0 else ": all hits are of LMCache's host memory"
+        remarks.append(f"not one token came from the remote tier{from_host}")
     doubts = [*side.blockers[:1], *recompute.blockers[:1]]
     return remarks + [f"it cannot be judged ({doubt})" for doubt in doubts]
 

@@ -53,7 +53,11 @@ def measure(prepared: Prepared, out: Path, limits_ms: Mapping[str, float] | None
     progress: Progress
     with LiveProgress(console) if console.is_terminal else PlainProgress() as progress:
         end = run_experiment(prepared, out, progress)
-    show(end.folder, allow_incomplete=end.exit_code != 0, limits_ms=limits_ms)
+    try:
+        show(end.folder, allow_incomplete=end.exit_code != 0, limits_ms=limits_ms)
+    except KeyboardInterrupt:
+        print(f"interrupted: `kvreplay report {end.folder}` makes the reports", file=sys.stderr)
+        raise
     for failure in end.failures:
         print(failure.block(), file=sys.stderr)
     if end.interrupted:

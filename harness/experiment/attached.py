@@ -235,7 +235,7 @@ def served_caveats(servers: Servers) -> Iterator[Caveat]:
                 remedy = "give metrics_url, vLLM's own port behind whatever is in front of it"
                 yield Caveat("no_metrics", text, remedy, arm)
     for name, of in _TOLD.items():
-        by_arm = {arm: tuple(of(one) for one in each) for arm, each in servers.items()}
+        by_arm = {arm: tuple(dict.fromkeys(of(one) for one in each)) for arm, each in servers.items()}
         known = {arm: values for arm, values in by_arm.items() if None not in values}
         if len(set(known.values())) > 1:
             shown = "; ".join(f"{arm} {', '.join(map(str, values))}" for arm, values in known.items())

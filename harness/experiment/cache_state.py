@@ -96,12 +96,13 @@ def _note(
     session: ArmSession, workload: str, repeat: int, *, kind: str, proved: bool, detail: str, remedy: str
 ) -> None:
     proof: dict[str, Any] = {"arm": session.arm.name, "workload": workload, "repeat": repeat}
-    session.place.proofs.append({**proof, "kind": kind, "proved": proved, "detail": detail})
+    remedy = _LET_IT_COUNT if _UNSAID in detail else remedy
+    session.place.proofs.append({**proof, "kind": kind, "proved": proved, "detail": detail, "remedy": remedy})
     if not proved and session.place.fail_unproved:
         raise StackError(
             f"the caches were not shown to be {kind} at the start of {workload}: {detail}",
             where=f"arm {session.arm.name}: {session.stack.url}",
-            remedy=f"{_LET_IT_COUNT if _UNSAID in detail else remedy}; or write `on_unproved: caveat`",
+            remedy=f"{remedy}; or write `on_unproved: caveat`",
         )
 
 

@@ -1,14 +1,33 @@
 """Ending early, once and for one reason: an interrupt, or a service that died."""
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 class InterruptedRun(Exception):  # noqa: N818 - not an error: the user asked for it
-    """Ctrl-C or SIGTERM: what was measured is saved, everything started is stopped."""
+    """Ctrl-C, SIGTERM or a closed terminal: what was measured is saved, everything started is stopped."""
+
+
+@contextlib.contextmanager
+def interruptible(interrupt: Callable[[], object]) -> Iterator[None]:
+    """While this is open, those signals call `interrupt`, each time; then they do again what they did before.
+
+    One that is ignored stays so (nohup).
+    """
+    loop = asyncio.get_running_loop()
+    numbers = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    for number in numbers:
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 class Halt:

@@ -1,10 +1,8 @@
 """A stack to play with: held by a process of its own until that is told to stop."""
 
-import asyncio
 import contextlib
 import json
 import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import uvloop
 from harness.errors import ConfigError, HarnessError
 from harness.experiment.arm import arm_stack
 from harness.experiment.engine_model import cache_dir
-from harness.experiment.halt import Halt, InterruptedRun
+from harness.experiment.halt import Halt, InterruptedRun, interruptible
 from harness.experiment.machine import Machine
 from harness.experiment.prepare import Prepared, require_engine
 from harness.stack import RunningStack
@@ -37,7 +35,8 @@ def held() -> dict[str, Any] | None:
 
 def alive(state: Mapping[str, Any]) -> bool:
     """Whether the holder that wrote `state` still runs."""
-    return _started_at(state.get("pid", -1)) == state.get("started_at")
+    started_at = _started_at(state.get("pid", -1))
+    return started_at is not None and started_at == state.get("started_at")
 
 
 def hold(prepared: Prepared, logs: Path, prefill_tokens_per_s: float | None) -> None:
@@ -58,9 +57,7 @@ def hold(prepared: Prepared, logs: Path, prefill_tokens_per_s: float | None) -> 
 
 
 async def _hold(prepared: Prepared, logs: Path, machine: Machine | None) -> None:
-    halt, loop = Halt(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, halt.trip, InterruptedRun())
+    halt = Halt()
     path = state_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     identity = {"pid": os.getpid(), "started_at": _started_at(os.getpid()), "arm": prepared.arms[0].name}
@@ -74,6 +71,7 @@ async def _hold(prepared: Prepared, logs: Path, machine: Machine | None) -> None
 
     try:
         async with contextlib.AsyncExitStack() as exits:
+            exits.enter_context(interruptible(lambda: halt.trip(InterruptedRun())))
             starting = exits.enter_async_context(arm_stack(prepared, prepared.arms[0], machine, logs, say))
             await halt.guard(until_told(await halt.guard(starting)))
     except InterruptedRun:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import secrets
-import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from harness.experiment.arm import arm_session
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.attached import run_versions
 from harness.experiment.facts import machine_facts
-from harness.experiment.halt import Halt, InterruptedRun
+from harness.experiment.halt import Halt, InterruptedRun, interruptible
 from harness.experiment.join import join_servers
 from harness.experiment.machine import Machine
 from harness.experiment.placement import placement_of
@@ -118,7 +117,7 @@ class _Probe:
         }
         self._folder.update({**facts, "model": prepared.model})
         trouble: Exception | None = None
-        with Journal(self._folder.path, self._id) as journal, _interrupts(self._halt):
+        with Journal(self._folder.path, self._id) as journal, interruptible(lambda: self._halt.trip(InterruptedRun())):
             place = RunPlace(identity, self._folder, journal, self._progress, self._clock)
             try:
                 for together in self._groups():
@@ -260,16 +259,3 @@ def _measured_by(session: ArmSession) -> Iterator[None]:
     except ConfigError as error:
         where = f"arm {session.arm.name}: {session.stack.url}"
         raise StackError(error.what, where=where, remedy=error.remedy) from error
-
-
-@contextlib.contextmanager
-def _interrupts(halt: Halt) -> Iterator[None]:
-    """SIGINT and SIGTERM end the probe in an orderly way while this is open."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, halt.trip, InterruptedRun())
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

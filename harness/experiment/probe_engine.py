@@ -32,8 +32,8 @@ class Hits:
 
 async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
     """Seconds to the first token of prompts that no cache holds, one at a time. Raises StackError: cached, or busy."""
-    records, _ = await _alone(session, requests, 1, await session.idle())
-    return points_of(records, loaded=False, where=session.stack.url)
+    points, _ = await _cold(session, requests, await session.idle())
+    return points
 
 
 async def measure_hits(
@@ -50,15 +50,21 @@ async def measure_hits(
     prompts of one length at once. Raises StackError where nothing hits, saying why, or somebody else uses the engine.
     """
     keys = [await stored_keys(session)]
-    records, before = await _alone(session, requests, 1, await session.idle())
-    points_of(records, loaded=False, where=session.stack.url)
+    _, before = await _cold(session, requests, await session.idle())
     await session.stored()
     keys.append(await stored_keys(session))
     await forget(session, host_tier=host_tier)
-    records, after = await _alone(session, requests, 1, before)
+    answers, after = await _alone(session, requests, 1, before)
     gained = after.since(before)
+    records = told_by_counters(answers, gained, chunk_tokens)
     keys.append(await stored_keys(session))
     expected = [(len(request.tokens) - 1) // chunk_tokens * chunk_tokens for request in requests]
+    if gained.external_prefix_cache_hits and all(record.cached_tokens is None for record in records):
+        raise StackError(
+            f"{gained.external_prefix_cache_hits:,} tokens were hits, and no answer says which",
+            where=session.stack.url,
+            remedy="start vLLM with --enable-prompt-tokens-details",
+        )
     if not any(record.cached_tokens for record in records) or gained.prefix_cache_hits:
         shortest = min(len(request.tokens) for request in requests)
         raise why_no_hits(_evidence(gained, keys, shortest, chunk_tokens), session.stack.url)
@@ -105,6 +111,30 @@ async def forget(session: ArmSession, *, host_tier: bool) -> None:
         await empty_engine(session)
     if "l1" in session.stack.resets and not host_tier:
         await empty_l1(session)
+
+
+async def _cold(
+    session: ArmSession, requests: Sequence[PlannedRequest], before: PassCounters
+) -> tuple[tuple[Point, ...], PassCounters]:
+    """Prompts that no cache holds, one at a time, and the counters afterwards. Raises StackError where one does."""
+    records, after = await _alone(session, requests, 1, before)
+    gained = after.since(before)
+    hits = gained.prefix_cache_hits or gained.external_prefix_cache_hits
+    return points_of(records, loaded=False, counted_hits=hits, where=session.stack.url), after
+
+
+def told_by_counters(
+    records: tuple[RequestRecord, ...], gained: PassCounters, chunk_tokens: int
+) -> tuple[RequestRecord, ...]:
+    """The records, where no answer says how many tokens were cached with that: all whole chunks, if the engine's
+    counters gained just these from LMCache and none of its own.
+    """
+    if any(record.cached_tokens is not None for record in records) or gained.prefix_cache_hits:
+        return records
+    whole = [(record.prompt_tokens_planned - 1) // chunk_tokens * chunk_tokens for record in records]
+    if gained.external_prefix_cache_hits != sum(whole):
+        return records
+    return tuple(replace(one, cached_tokens=tokens) for one, tokens in zip(records, whole, strict=True))
 
 
 async def _alone(

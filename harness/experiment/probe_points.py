@@ -54,13 +54,19 @@ def probe_prompts(prompting: Prompting, lengths: Sequence[int], copies: int) -> 
 
 
 def points_of(
-    records: Sequence[RequestRecord], *, loaded: bool, where: str, placement: Placement = EVEN
+    records: Sequence[RequestRecord],
+    *,
+    loaded: bool,
+    where: str,
+    placement: Placement = EVEN,
+    counted_hits: int | None = None,
 ) -> tuple[Point, ...]:
     """The points of answered prompts: tokens the server had cached (`loaded`), or all of a prompt that it had not.
 
     Where it is not known which instance has which chunk of a loaded prompt, `placement` says what to expect.
 
-    Raises StackError when a request failed, or a prompt was cached that should be cold.
+    Raises StackError when a request failed, or a prompt was cached that should be cold; `counted_hits` are the
+    engine's own count of cached tokens, for answers that do not say.
     """
     failed = [record for record in records if record.outcome is not Outcome.OK]
     if failed:
@@ -70,7 +76,7 @@ def points_of(
             where=where,
             remedy="see vLLM's log; is the prompt within max_model_len?",
         )
-    if not loaded and any(record.cached_tokens for record in records):
+    if not loaded and (counted_hits or any(record.cached_tokens for record in records)):
         raise StackError(
             "the probe's prompts were in a cache already: R cannot be measured",
             where=where,

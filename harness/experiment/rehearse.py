@@ -15,11 +15,11 @@ from harness.schedule import Prompting, encode_body, prompt_tokens
 
 _ANSWER_S = 120.0
 _REMEDIES = {
-    400: "does it take prompts of token ids? `client: {endpoint: chat}` sends words",
-    401: "name the variable that holds the key: client: {api_key_env: NAME}",
-    403: "name the variable that holds the key: client: {api_key_env: NAME}",
-    404: "is this the address before /v1, and is that endpoint served there? (client: {endpoint: chat})",
+    ("completions", 400): "does it take prompts of token ids? `client: {endpoint: chat}` sends words",
+    ("completions", 404): "is this the address before /v1? is only chat served there? (client: {endpoint: chat})",
+    ("chat", 404): "is this the address before /v1, and is chat served there?",
 }
+"""By client.endpoint and status."""
 
 
 def rehearse(experiment: Experiment, arms: tuple[Arm, ...], servers: Servers, prompting: Prompting, path: Path) -> None:
@@ -41,7 +41,7 @@ async def _rehearse(
                 raise ConfigError(
                     f"{url} does not answer a request of this run: {what}",
                     where=f"{path}: arm {arm.name}: attach",
-                    remedy=_REMEDIES.get(status or 0, "see the server's log"),
+                    remedy=_REMEDIES.get((experiment.client.endpoint, status or 0), "see the server's log"),
                 )
 
 

@@ -1,10 +1,7 @@
 """A run, as the method section of a paper would tell it."""
 
-import asyncio
-import contextlib
 import secrets
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +16,7 @@ from harness.experiment.arm import run_arm
 from harness.experiment.arm_log import ArmLog
 from harness.experiment.attached import run_versions, served_caveats
 from harness.experiment.facts import machine_facts
-from harness.experiment.halt import Halt, InterruptedRun
+from harness.experiment.halt import Halt, InterruptedRun, interruptible
 from harness.experiment.machine import Machine, link_bytes_per_s, needs_probe
 from harness.experiment.prepare import Prepared, require_engine
 from harness.experiment.progress import Progress
@@ -79,24 +76,36 @@ async def _run(prepared: Prepared, results_dir: Path, progress: Progress) -> Run
         place = RunPlace(identity, folder, journal, progress, clock, caveats=caveats, fail_unproved=strict)
         run = _Arms(prepared, place)
         try:
-            with _signals(run):
+            with interruptible(run.interrupt):
                 await run.all()
         finally:
             folder.update(run.facts())
         expected = journal.counts
+    with interruptible(lambda: None):  # this takes seconds, and everything measured would be lost to most readers
+        progress.say("writing the tables")
+        _write_tables(prepared, place, expected)
+        curves = {"capacity_curves": _curves(prepared)}
+        folder.update({**run.facts(), **curves}, run.status())
+    return RunEnd(folder.path, tuple(run.failures), run.interrupted)
+
+
+def _write_tables(prepared: Prepared, place: RunPlace, expected: Mapping[str, int]) -> None:
+    """Parquet of what the journal holds, joined with what the servers said."""
     # pandas and numba take seconds to import: the run waits for them only now that nothing is measured any more
-    from harness.experiment.curve import replayed_curves  # noqa: PLC0415
     from harness.experiment.join import join_servers  # noqa: PLC0415
 
     logs = {arm.name: ArmLog(was_read=False) for arm in prepared.experiment.arms if arm.lmcache is not None}
     consolidate(
-        folder.path,
+        place.folder.path,
         expected=expected,
         join=lambda tables: join_servers(tables, logs | place.logs, place.caveats.append),
     )
-    curves = {"capacity_curves": replayed_curves(prepared.workloads)}
-    folder.update({**run.facts(), **curves}, run.status())
-    return RunEnd(folder.path, tuple(run.failures), run.interrupted)
+
+
+def _curves(prepared: Prepared) -> dict[str, Any]:
+    from harness.experiment.curve import replayed_curves  # noqa: PLC0415 - as above
+
+    return replayed_curves(prepared.workloads)
 
 
 class _Arms:
@@ -201,17 +210,3 @@ class _Arms:
 
 def _failed(error: HarnessError) -> Caveat:
     return Caveat("arm_failed", error.what, error.remedy)
-
-
-@contextlib.contextmanager
-def _signals(run: _Arms) -> Iterator[None]:
-    """SIGINT and SIGTERM interrupt the run while this is open; what they did before is put back."""
-    loop = asyncio.get_running_loop()
-    numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, run.interrupt)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

@@ -54,7 +54,7 @@ def cache_spec(experiment: Experiment, arm: Arm, kv_bytes: int | None) -> CacheS
         raise ConfigError(
             "how large is vLLM's own KV cache?",
             where="engine.kv_cache_tokens",
-            remedy="write what vLLM prints as its KV cache size, in tokens",
+            remedy="write engine.kv_cache_tokens: what vLLM prints as its KV cache size",
         )
     lmcache = None
     if arm.lmcache is not None:
@@ -62,7 +62,7 @@ def cache_spec(experiment: Experiment, arm: Arm, kv_bytes: int | None) -> CacheS
             raise ConfigError(
                 "s, the KV bytes of a token, is not known for this model",
                 where="simulation.kv_bytes_per_token",
-                remedy="write it, such as 28672B, or give the model's folder",
+                remedy="write simulation.kv_bytes_per_token, such as 28672B, or give the model's folder",
             )
         lmcache = _checked(arm, lambda: _lmcache_spec(experiment, arm, arm.lmcache, kv_bytes))
     caching = _NO_PREFIX_CACHE not in engine.extra_args

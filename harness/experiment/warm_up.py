@@ -8,7 +8,7 @@ from harness.errors import CollectError, StackError
 from harness.experiment.machine import Machine
 from harness.experiment.session import ArmSession
 from harness.experiment.workloads import Workloads
-from harness.records import Outcome, RequestRecord
+from harness.records import Caveat, Outcome, RequestRecord
 from harness.schedule import PassPlan, Plan, PlannedRequest
 from harness.schedule.passes import plan_passes
 
@@ -18,6 +18,12 @@ _EXTRA_DOCUMENTS = 3
 _FEWEST_DOCUMENTS = 4
 _MOST_DOCUMENTS = 16
 _QUIET_S = 5.0  # two equal readings of an idle engine are a second apart
+
+
+_TOLD: tuple[tuple[str, str, Callable[[RequestRecord], object]], ...] = (
+    ("cached tokens", "--enable-prompt-tokens-details", lambda record: record.cached_tokens),
+    ("time in the queue", "--enable-per-request-metrics", lambda record: record.server_queue_ms),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,11 @@ async def warm_up(
             await forget()
         records += await session.send(PassPlan("warmup", requests, 1), "warmup", 0)
     require_answers(session, records)
+    lacking = [f"{what} ({option})" for what, option, of in _TOLD if all(of(record) is None for record in records)]
+    if lacking:
+        text = f"{session.arm.name}: answers do not say of each request its {' and its '.join(lacking)}"
+        remedy = "start vLLM with what is in brackets"
+        session.place.caveats.append(Caveat("answers_lack", text, remedy, session.arm.name))
     return WarmUp(again, records[: len(first)], records[len(first) :])
 
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,8 @@ from harness.stack.diagnose import last_lines, remedy_for
 
 _SHM = "/dev/shm/"  # noqa: S108 - where the kernel shows the segments, not a place we write to
 _POLL_S = 0.1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 _SLOWEST_POLL_S = 2.0  # what takes long to start is asked less and less often: asking costs the cores it starts on
 
 
@@ -36,6 +40,12 @@ def _inherited() -> dict[str, str]:
     vLLM sets PROMETHEUS_MULTIPROC_DIR in whatever process imports it, and servers that inherit it count together.
     """
     return {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
+
+
+def _end_with_parent() -> None:
+    """In the child, before the program: SIGTERM for it when we are killed, since then nobody else could stop it."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def numbered(name: str, index: int) -> str:
@@ -66,6 +76,7 @@ class Process:
                     stderr=out,
                     env={**_inherited(), **command.env},
                     start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )
         except OSError as error:
             raise StackError(

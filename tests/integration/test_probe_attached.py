@@ -15,10 +15,23 @@ import pytest
 
 from harness.store import open_run
 from tests.fakes.served import cached_engine
+from tests.fakes.valkey_servers import running
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
+CONFIG = """\
+experiment: theirs
+engine: {{backend: attach, model: m}}
+arms:
+  - name: host
+    attach: {{url: "{url}", resets: [engine]}}
+    lmcache: {{l1: 1GiB}}
+workloads:
+  - name: docs
+    passes: {{documents: 1, document_tokens: 1092, question_tokens: 8, order: [first]}}
+simulation: {{kv_bytes_per_token: 4096B}}
+"""
 COLD = 10_000.0  # tokens a second
 BYTES_PER_S = 20e6
 SIZE = 4096
@@ -67,6 +80,40 @@ def test_r_t0_and_b_are_found_again(tmp_path: Path) -> None:
     run = open_run(Path(document["folder"]))
     assert {row["pass"] for row in run.requests.to_pylist()} == {"warmup", "probe"}
     assert json.loads((Path(document["folder"]) / "probe.json").read_text()) == document
+
+
+def test_counters_tell_of_hits_where_answers_do_not(tmp_path: Path) -> None:
+    """vLLM without --enable-prompt-tokens-details: B all the same."""
+    with cached_engine(prefill_tokens_per_s=COLD, bandwidth_bytes_per_s=BYTES_PER_S, counts=0) as url:
+        document = answer(tmp_path, url)
+    found = document["arms"]["attached"]["figures"]["bandwidth_bytes_per_s"]["value"]
+    assert found == pytest.approx(BYTES_PER_S, rel=0.1)
+
+
+def test_leave_to_empty_the_engine_is_none_to_empty_l1(tmp_path: Path) -> None:
+    """LMCache's host memory, in front of a Valkey, is emptied by --reset-l1 alone; the error names it."""
+    with cached_engine() as url, running(1, tmp_path) as (valkey,):
+        behind = ("--valkey-url", f"valkey://{valkey.endpoint}", "--reset-engine")
+        _refused(probe(tmp_path, url, *behind), "the hits came from host memory", "--reset-l1")
+        assert httpx.get(f"{url}/cleared").text == "0"
+        probe(tmp_path, url, *behind, "--reset-l1")
+        assert int(httpx.get(f"{url}/cleared").text) > 0
+
+
+def test_a_config_gives_leave_itself(tmp_path: Path) -> None:
+    """`resets: [engine]` is as good as --reset-engine."""
+    config = tmp_path / "theirs.yaml"
+    with cached_engine() as url:
+        config.write_text(CONFIG.format(url=url))
+        end = subprocess.run(
+            [sys.executable, "-m", "harness.cli", "probe", str(config), "--out", str(tmp_path), "--json"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert end.returncode == 0, end.stderr
+    assert json.loads(end.stdout)["arms"]["host"]["hits"]["points"]
 
 
 def test_a_fast_tier_is_on(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -23,6 +25,18 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('born', flush=True); time.sleep(600)"
 subprocess.Popen([sys.executable, "-c", child])
 time.sleep(600)
+"""
+_PARENT = """
+import asyncio, sys
+from pathlib import Path
+from harness.stack.process import Command, Process
+
+async def main():
+    process = await Process.start(Command("sleeper", ("sleep", "600")), Path(sys.argv[1]))
+    print(process.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
 """
 _SEGMENT = """
 import sys, time
@@ -75,6 +89,23 @@ def test_a_killed_service_leaves_no_child_and_no_segment(tmp_path: Path) -> None
     asyncio.run(main())
     with pytest.raises(FileNotFoundError):
         shared_memory.SharedMemory(name)
+
+
+def test_a_service_ends_with_a_kvreplay_that_is_killed(tmp_path: Path) -> None:
+    """SIGKILL gives us no chance to stop anything: the kernel tells the services."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, str(tmp_path / "child.log")], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert session_members(child) == [child]
+    parent.kill()
+    parent.communicate()
+    for _ in range(500):
+        if not session_members(child):
+            return
+        time.sleep(0.02)
+    raise AssertionError("it still runs")
 
 
 def test_one_that_is_never_ready_is_given_up_with_its_last_words(tmp_path: Path) -> None:

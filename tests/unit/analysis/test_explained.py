@@ -72,6 +72,29 @@ def test_tokens_are_counted_three_ways(tokens: int, engine: int, kinds: list[str
     assert [scoped.caveat.kind for scoped in explained_caveats(run)] == kinds
 
 
+@pytest.mark.parametrize(
+    ("lookup", "counters", "kinds"),
+    [
+        ("no_log", {}, ["lookups_not_told", "tier_not_told"]),
+        ("hit", {}, ["tier_not_told"]),
+        ("l1", {}, []),
+        ("hit", {"valkey_get_calls": 0}, []),
+        ("hit", {"external_prefix_cache_hits": 0}, []),
+    ],
+)
+def test_hits_of_an_unknown_tier_are_said(lookup: str, counters: dict[str, int], kinds: list[str]) -> None:
+    """Neither the log nor a Valkey tells whether LMCache's hits were of its host memory."""
+    run = _run([HIT | {"lookup": lookup, "external_cached_tokens": None}], **COMPUTED | counters)
+    assert [scoped.caveat.kind for scoped in explained_caveats(run)] == kinds
+
+
+def test_the_log_that_is_missing_says_so_once() -> None:
+    """Where the run already says why no lookup is told, no pass repeats it."""
+    run = _run([{"lookup": "no_log"}])
+    run = replace(run, meta={**run.meta, "caveats": [{"kind": "lmcache_log", "text": "no log", "remedy": ""}]})
+    assert [scoped.caveat.kind for scoped in explained_caveats(run)] == []
+
+
 def test_lookups_that_nobody_told_of_are_said() -> None:
     """A log that could not be read leaves its requests untold."""
     run = _run([{"lookup": "no_log"}, HIT])

@@ -43,6 +43,7 @@ def golden_run() -> Run:
         "external_prefix_cache_queries": 15_000,
         "external_prefix_cache_hits": 9_536,
         "prompt_tokens_local_compute": 5_464,
+        "valkey_get_calls": 149,
     }
     return fake_run(
         [

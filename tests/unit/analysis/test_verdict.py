@@ -141,6 +141,28 @@ def test_no_hits_is_no_win() -> None:
     assert "not one token came from the remote tier" in judged.sentence
 
 
+@pytest.mark.parametrize(
+    ("counters", "lookup", "wins"),
+    [
+        ({}, None, True),  # nobody tells: a caveat says so
+        ({"valkey_get_calls": 7}, None, True),
+        ({"valkey_get_calls": 0}, None, False),
+        ({"valkey_get_calls": 7}, "l1", False),  # others asked that Valkey
+        ({}, "l1", False),
+        ({"valkey_get_calls": 0}, "l2", True),
+    ],
+)
+def test_hits_of_host_memory_are_no_win_of_the_remote_tier(
+    counters: dict[str, int], lookup: str | None, wins: bool
+) -> None:
+    """LMCache's log says where hits came from, else Valkey's own count."""
+    columns = {} if lookup is None else {"lookup": lookup}
+    arm = FakePass("valkey-1", times(0.5), counters=HITS | counters, columns=columns)
+    found = summarise(fake_run([FakePass("recompute", RECOMPUTE), arm], arms=ARMS), resamples=40).verdict
+    assert found.word == ("on" if wins else "undecided")
+    assert ("LMCache's host memory" in found.sentence) is not wins
+
+
 def test_failures_do_not_win() -> None:
     """The arm that failed more requests cannot be the faster one, whichever it is."""
     assert verdict({"valkey-1": [None, None, *times(0.5)[2:]]}).word == "undecided"

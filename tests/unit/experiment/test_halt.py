@@ -1,11 +1,13 @@
 """Promises of harness.experiment.halt."""
 
 import asyncio
+import os
+import signal
 
 import pytest
 
 from harness.errors import StackError
-from harness.experiment.halt import Halt, InterruptedRun
+from harness.experiment.halt import Halt, InterruptedRun, interruptible
 
 
 def test_work_that_ends_first_gives_its_result() -> None:
@@ -62,3 +64,25 @@ def test_an_error_of_the_work_is_raised_as_it_is() -> None:
 
     with pytest.raises(StackError, match="not ready"):
         asyncio.run(main())
+
+
+def test_signals_interrupt_while_it_is_open() -> None:
+    """Ctrl-C, SIGTERM and a closed terminal, each time; one that was ignored (nohup) stays so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    told = 0
+
+    def interrupt() -> None:
+        nonlocal told
+        told += 1
+
+    async def main() -> None:
+        with interruptible(interrupt):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                os.kill(os.getpid(), number)
+                await asyncio.sleep(0.01)
+
+    try:
+        asyncio.run(main())
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert told == 3

@@ -86,6 +86,15 @@ def test_a_miss_is_inferred_and_said_to_be() -> None:
     assert [_split(row) for row in rows] == [(128, 0), (128, 0), (None, None)]
 
 
+@pytest.mark.parametrize("counters", [None, {"prefix_cache_hits": 0, "external_prefix_cache_hits": 1280}])
+def test_a_log_that_is_silent_about_hits_tells_nothing(counters: dict[str, int] | None) -> None:
+    """Tokens were cached, and may be LMCache's: no line is then no miss, but another log or level."""
+    rows, notes = _join([_request("kvr-1", cached_tokens=1280)], counters=counters)
+    assert [row["lookup"] for row in rows] == ["no_log"]
+    assert [note.kind for note in notes] == ["log_of_another_run"]
+    assert "no request at all" in notes[0].text
+
+
 def test_a_log_that_was_not_read_tells_nothing() -> None:
     """No miss is made of a missing log, and nothing is told of cached tokens."""
     ((row,), _) = _join([_request("kvr-1", cached_tokens=1280)], logs={"remote": ArmLog(was_read=False)})

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,15 +127,17 @@ def test_a_tier_too_fast_to_be_seen_has_a_verdict(prepared: Prepared) -> None:
 
 def test_what_is_asked_replaces_the_workloads(prepared: Prepared) -> None:
     """Another length and rate are what the verdict is about."""
-    question = found(prepared, Asked(2000, 0.1)).arms[0].judgement
+    question = found(prepared, Asked(2000, 0.1, copies=5)).arms[0].judgement
     assert question is not None
     assert question.question.prompt_tokens == 2000
     assert question.question.traffic is not None
     assert question.question.traffic.requests_per_s == 0.1
 
 
-@pytest.mark.parametrize("bad", [{"prompt_tokens": -1}, {"requests_per_s": 0}, {"hit_share": 2}, {"p99_target_s": -1}])
-def test_what_cannot_be_asked_is_refused_at_once(bad: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "bad", [{"prompt_tokens": -1}, {"requests_per_s": 0}, {"hit_share": 2}, {"p99_target_s": -1}, {"copies": 1}]
+)
+def test_what_cannot_be_asked_is_refused_at_once(bad: dict[str, Any]) -> None:
     """Before anything is measured."""
     with pytest.raises(ConfigError):
         Asked(**bad)
