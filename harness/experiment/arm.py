@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.client import Carriage, connected
 from harness.collect.sampler import Sampler, Targets, sampling
-from harness.config import Arm
+from harness.config import Arm, Client
 from harness.experiment.attached import attach_of
 from harness.experiment.cache_state import make_cold, make_warm
 from harness.experiment.halt import Halt
@@ -60,7 +60,10 @@ async def run_arm(
 
     Raises the halt's cause, or StackError, with everything measured so far in the journal and nothing left running.
     """
-    async with arm_session(prepared, arm, place, halt, machine) as session:
+    async with (
+        arm_session(prepared, arm, place, halt, machine) as session,
+        _sampled(session, prepared.experiment.client),
+    ):
         if not session.stack.processes:
             await require_quiet(session)
         place.progress.say("warming up")
@@ -92,7 +95,7 @@ async def run_arm(
 async def arm_session(
     prepared: Prepared, arm: Arm, place: RunPlace, halt: Halt, machine: Machine | None
 ) -> AsyncIterator[ArmSession]:
-    """The arm's stack, sampled, and a session to send to it; its log goes into the journal when the block ends.
+    """The arm's stack, and a session to send to it; its log goes into the journal when the block ends.
 
     Raises the halt's cause, or StackError, with nothing left running.
     """
@@ -110,16 +113,24 @@ async def arm_session(
         session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt, placed)
         await exits.enter_async_context(_deaths_trip(session))
         exits.enter_context(reading_log(prepared, session))
-        samples = sampling(
-            _targets(stack),
-            session.samples.extend,
-            now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
-            interval_s=_SAMPLE_EVERY_S,
-            http=functools.partial(asking, client, urls),
-        )
+        yield session
+
+
+@contextlib.asynccontextmanager
+async def _sampled(session: ArmSession, client: Client) -> AsyncIterator[None]:
+    """While this is open, every server of the arm is sampled; what was seen is journaled at its end."""
+    place, stack = session.place, session.stack
+    samples = sampling(
+        _targets(stack),
+        session.samples.extend,
+        now_ns=lambda: place.clock.now_ns() - place.identity.t0_ns,
+        interval_s=_SAMPLE_EVERY_S,
+        http=functools.partial(asking, client, tuple(one.url for one in stack.engines)),
+    )
+    async with contextlib.AsyncExitStack() as exits:
         exits.callback(session.keep_samples)
         exits.callback(_note_gaps, await exits.enter_async_context(samples), session)
-        yield session
+        yield
 
 
 @contextlib.asynccontextmanager

@@ -37,7 +37,7 @@ from harness.schedule import PlannedRequest
 from harness.store import Journal, RunFolder, Status, consolidate
 
 COPIES = 4
-_RAW_S = 0.8
+_RAW_S = 0.6
 
 
 @dataclass(frozen=True, slots=True)
