@@ -90,9 +90,11 @@ async def run_arm(
 
 @contextlib.asynccontextmanager
 async def arm_session(
-    prepared: Prepared, arm: Arm, place: RunPlace, halt: Halt, machine: Machine | None
+    prepared: Prepared, arm: Arm, place: RunPlace, halt: Halt, machine: Machine | None, *, sampled: bool = True
 ) -> AsyncIterator[ArmSession]:
-    """The arm's stack, sampled, and a session to send to it; its log goes into the journal when the block ends.
+    """The arm's stack, and a session to send to it; its log goes into the journal when the block ends.
+
+    Its servers are sampled all the while, unless they are to be left alone.
 
     Raises the halt's cause, or StackError, with nothing left running.
     """
@@ -107,9 +109,11 @@ async def arm_session(
         transport = await exits.enter_async_context(connected(target, place.clock))
         carriage = Carriage(transport, place.clock, target.timeouts, target.retries)
         placed = functools.partial(slowdowns, arm, client, started=bool(stack.processes))
-        ask = functools.partial(asking, client, urls)
-        job = SamplingJob(_targets(stack), place.identity.t0_ns, prepared.experiment.sample_every, ask)
-        sampler = await exits.enter_async_context(sampling(job, place.journal.extend, place.caveats.append))
+        sampler = None
+        if sampled:
+            ask = functools.partial(asking, client, urls)
+            job = SamplingJob(_targets(stack), place.identity.t0_ns, prepared.experiment.sample_every, ask)
+            sampler = await exits.enter_async_context(sampling(job, place.journal.extend, place.caveats.append))
         session = ArmSession(place, arm, index, stack, target, carriage, client.workers, http, halt, sampler, placed)
         await exits.enter_async_context(_deaths_trip(session))
         exits.enter_context(reading_log(prepared, session))

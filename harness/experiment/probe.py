@@ -36,7 +36,7 @@ from harness.schedule import PlannedRequest
 from harness.store import Journal, RunFolder, Status, consolidate
 
 COPIES = 4
-_RAW_S = 0.8
+_RAW_S = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Probe:
         prepared = self._prepared
         if arm not in prepared.experiment.arms:
             prepared = prepared.for_probe(arm)
-        return arm_session(prepared, arm, place, self._halt, self._measured.machine)
+        return arm_session(prepared, arm, place, self._halt, self._measured.machine, sampled=False)
 
     async def _arm(self, session: ArmSession) -> None:
         self._progress.say(f"arm {session.arm.name}: warming up")

@@ -96,7 +96,7 @@ async def _delivered(session: ArmSession, requests: Sequence[PlannedRequest], be
     found: dict[int, float] = {}
     for at_once in _AT_ONCE:
         await forget(session, host_tier=False)
-        records, after = await _alone(session, same, at_once, before)
+        records, after = await _alone(session, same[:at_once], at_once, before)
         moved, before = after.since(before).valkey_bytes_out, after
         sent = [record.sent_ns for record in records if record.sent_ns is not None]
         got = [record.first_token_ns for record in records if record.first_token_ns is not None]

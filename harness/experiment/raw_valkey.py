@@ -22,7 +22,7 @@ from harness.plugins.sharded_valkey import Completion, ShardedValkey
 
 CLIENTS = (1, 2, 4, 8)
 _VALUES_PER_INSTANCE = 4
-_BURSTS = 4
+_BURSTS = 3
 _DEADLINE_S = 30.0
 
 

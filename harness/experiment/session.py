@@ -79,7 +79,7 @@ class ArmSession:
     workers: int | None
     http: httpx.AsyncClient
     halt: Halt
-    sampler: ArmSampler
+    sampler: ArmSampler | None
     placed: Callable[[Sequence[PlannedRequest]], Mapping[int, float]]
     _segments: Iterator[int] = field(default_factory=itertools.count)
 
@@ -127,7 +127,8 @@ class ArmSession:
         try:
             records = await self._replay(plan, cell, keep)
         finally:
-            await self.sampler.hand_over()
+            if self.sampler is not None:
+                await self.sampler.hand_over()
             self.place.journal.flush()
             self.place.progress.end()
         self.halt.check()

@@ -15,6 +15,7 @@ from harness.schedule.passes import plan_passes
 _QUESTION_TOKENS = 8
 _PROBE_PROMPTS = 7
 _EXTRA_DOCUMENTS = 3
+_FORGOTTEN_DOCUMENTS = 2
 _FEWEST_DOCUMENTS = 4
 _MOST_DOCUMENTS = 16
 _QUIET_S = 5.0  # two equal readings of an idle engine are a second apart
@@ -61,13 +62,13 @@ async def warm_up(
     """Send prompts as long as the longest of any workload, twice each and under a salt of their own.
 
     They are a few more than the engine's own cache holds, so that with LMCache the second round takes the load path;
-    with `forget`, which empties that cache once all is idle, those few are enough. Raises StackError when the engine
-    does not answer them.
+    with `forget`, which empties that cache once all is idle, two are enough. Raises StackError when the engine does not
+    answer them.
     """
     first, again = (one.requests for one in warm_up_plan(session.arm.name, workloads).passes)
     rounds = [(*first, *again)]
     if forget is not None:
-        first, again = first[:_EXTRA_DOCUMENTS], again[:_EXTRA_DOCUMENTS]
+        first, again = first[:_FORGOTTEN_DOCUMENTS], again[:_FORGOTTEN_DOCUMENTS]
         rounds = [first, again]
     records: tuple[RequestRecord, ...] = ()
     for requests in rounds:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from scipy.optimize import brentq
 
 _NEAR_ONE, _NEAR_ZERO = 1e-9, 1e-9
-_HALVINGS = 50
+_HALVINGS = 40
 
 
 def md1_wait_s(arrivals_per_s: float, service_s: float, quantile: float) -> float:

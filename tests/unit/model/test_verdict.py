@@ -10,6 +10,7 @@ from harness.errors import ConfigError
 from harness.model import CostModel, Estimate
 from harness.model.figures import Question
 from harness.model.load import Traffic
+from harness.model.placement import Placement
 from harness.model.uncertain import UncertainModel, assumed
 from harness.model.verdict import Word, judge_model
 from tests.unit.model.test_cost import ARRIVALS_PER_S, PROMPT_TOKENS
@@ -120,13 +121,27 @@ def test_the_verdict_is_monotone_in_bandwidth(
 ) -> None:
     """More of the same bandwidth never turns an on into an off, alone or in traffic."""
     model = assumed(exact(rate), exact(size), exact(fixed), within(bandwidth, share))
+    faster = assumed(exact(rate), exact(size), exact(fixed), within(factor * bandwidth, share))
     for question in (
         Question(1000, most_instances=1),
         Question(1000, Traffic(arrivals, 1000, in_step=in_step), most_instances=1),
     ):
-        words = [word(one, question) for one in (model, model.instances(factor))]
+        words = [word(one, question) for one in (model, faster)]
         ranks = [WORTH.index(one) if one in WORTH else 0 for one in words]
         assert ranks[0] <= ranks[1]
+
+
+@settings(deadline=None, max_examples=15)
+@given(bandwidth=st.floats(1e6, 1e11), factor=st.floats(1, 100), chunks=st.integers(1, 40))
+def test_and_so_it_is_where_chunks_lie_by_hash(bandwidth: float, factor: float, chunks: int) -> None:
+    """Four instances of more bandwidth never turn an on into an off."""
+    traffic = Question(256 * chunks, Traffic(0.1, 256 * chunks), 4, most_instances=4)
+    words = [
+        word(assumed(exact(52.2e3), exact(48.4e3), exact(0.01), exact(b), Placement(4, 256)), traffic)
+        for b in (bandwidth, factor * bandwidth)
+    ]
+    ranks = [WORTH.index(one) if one in WORTH else 0 for one in words]
+    assert ranks[0] <= ranks[1]
 
 
 @settings(deadline=None, max_examples=60)
@@ -136,6 +151,20 @@ def test_a_narrower_interval_never_contradicts_a_wider_one(fixed: float, bandwid
     question = Question(PROMPT_TOKENS, most_instances=1)
     wide, sharp = word(paper(within(bandwidth, share), fixed), question), word(paper(exact(bandwidth), fixed), question)
     assert wide in {Word.UNDECIDED, sharp} or {wide, sharp} <= {Word.OFF, Word.ON_OVER_LENGTH}
+
+
+def test_p99_and_median_that_disagree_are_a_trade_off() -> None:
+    """The paper's sharded tier at 1.21 a second: both are sure, one of them falls and the other rises."""
+    judgement = judge_model(paper(exact(10.76e9)), Question(PROMPT_TOKENS, Traffic(ARRIVALS_PER_S, PROMPT_TOKENS)))
+    assert (judgement.word, judgement.trade_off, judgement.open_inputs) == (Word.UNDECIDED, True, ())
+    assert not judge_model(paper(within(3.0e9, 0.2), 0.05), Question(PROMPT_TOKENS)).trade_off
+
+
+def test_what_sharding_would_bring_has_its_own_length() -> None:
+    """Prompts of any length: two instances are above B*, and then n* is R T0 / (1 - B*/B) = 65.9k tokens."""
+    judgement = judge_model(paper(exact(1.71e9)), Question())
+    assert (judgement.word, judgement.needed_instances) == (Word.ON_WITH_SHARDING, 2)
+    assert judgement.needed_break_even_tokens == pytest.approx(52.2e3 * 0.33 / (1 - 52.2e3 * 48.4e3 / 3.42e9))
 
 
 def test_without_t0_there_is_no_verdict() -> None:
