@@ -1,6 +1,6 @@
 """What to mind about the numbers of a run: each check looks at one promise, and says where it was not kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.analysis.finding import ScopedCaveat
@@ -22,13 +22,18 @@ def find_caveats(run: Run) -> tuple[ScopedCaveat, ...]:
     """Every caveat of `run`, those its run.json already holds first. docs/method.md says what each kind means."""
     groups = measured_groups(run)
     passes = run.passes.to_pandas()
-    known = [
-        ScopedCaveat({}, Caveat(str(one["kind"]), str(one["text"]), str(one.get("remedy") or "")))
-        for one in run.meta.get("caveats") or ()
-    ]
+    arms = {group.arm for group in groups}
+    known = [_known(one, arms) for one in run.meta.get("caveats") or ()]
     of_groups = [caveat for group in groups for caveat in group_caveats(group, passes)]
     of_run = [*_status(run.meta), *_rows(run), *_states(run.meta, groups), *_one_repeat(groups), *_few(groups)]
     return (*known, *of_run, *of_groups)
+
+
+def _known(one: Mapping[str, Any], arms: Collection[str]) -> ScopedCaveat:
+    """A caveat that the run noted: of one arm if its text begins with the arm's name, else of all."""
+    caveat = Caveat(str(one["kind"]), str(one["text"]), str(one.get("remedy") or ""))
+    arm, colon, _ = caveat.text.partition(": ")
+    return ScopedCaveat({"arm": arm} if colon and arm in arms else {}, caveat)
 
 
 def _status(meta: Mapping[str, Any]) -> Iterator[ScopedCaveat]:

@@ -22,7 +22,7 @@ from harness.experiment.target import target_of
 from harness.experiment.warm_up import canary, probe_machine, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
-from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, started
+from harness.stack import Process, RunningStack, attached, draw, ports_for, started
 
 
 @contextlib.asynccontextmanager
@@ -45,7 +45,7 @@ async def arm_stack(
         model=prepared.model.path,
         kv_bytes=prepared.model.kv_bytes or 0,
         link_bytes_per_s=rate or 0.0,
-        free=free_ports(Ports.needed(arm, engine.replicas)),
+        free=ports_for(arm, engine),
         folder=logs,
     )
     async with started(blueprint, engine, logs, say) as stack:
@@ -144,7 +144,7 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
         arm=stack.arm,
         repeat=repeat,
         vllm_metrics_urls=tuple(one.metrics_url for one in stack.engines),
-        lmcache_metrics_urls=tuple(f"{one.lmcache_url}/metrics" for one in stack.engines if one.lmcache_url),
+        lmcache_metrics_urls=tuple(page for one in stack.engines for page in one.lmcache_pages),
         valkey_urls=stack.valkey_urls,
         services=stack.pids,
     )

@@ -18,7 +18,7 @@ from harness.records import Caveat
 Note = Callable[[Caveat], None]
 _SKEW_WORTH_SAYING_NS = 5_000_000
 _LOOK_AT = [
-    *("run_id", "arm", "workload", "pass", "repeat", "request_id", "outcome", "t0_unix_ns"),
+    *("run_id", "arm", "workload", "pass", "repeat", "request_id", "response_id", "outcome", "t0_unix_ns"),
     *("sent_ns", "headers_ns", "first_token_ns", "done_ns", "ttft_ms"),
     *("cached_tokens", "predicted_cached_tokens", "server_queue_ms", "server_prefill_ms"),
 ]
@@ -27,10 +27,11 @@ _LOOK_AT = [
 def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], note: Note) -> dict[str, pa.Table]:
     """The tables with what the servers told of each request filled in; every row and column is kept.
 
-    `logs` has the arms with LMCache. What is wrong with the whole of a log goes to `note`.
+    `logs` has the arms with LMCache that are known; an engine that counts external queries has one, whoever set it up.
+    What is wrong with the whole of a log goes to `note`.
     """
     columns: dict[str, list[Any]] = {name: [None] * tables["requests"].num_rows for name in _FILLED}
-    requests = tables["requests"].select(_LOOK_AT).to_pylist()
+    requests = [{**row, "request_id": _known_as(row)} for row in tables["requests"].select(_LOOK_AT).to_pylist()]
     events: dict[str, list[dict[str, Any]]] = {}
     for event in tables["loads"].to_pylist():
         events.setdefault(event["arm"], []).append(event)
@@ -41,7 +42,8 @@ def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], not
         if arm in logs:
             loaded = _loaded(arm, rows, events.get(arm, []), logs[arm], note)
         else:
-            loaded = [Loaded(Lookup.NO_LMCACHE if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
+            asked = any(one["external_prefix_cache_queries"] for key, one in passes.items() if key[0] == arm)
+            loaded = _all(rows, Lookup.NO_LOG if asked else Lookup.NO_LMCACHE)
         splits = split_cached(rows, loaded, passes)
         for at, one, split, parts in zip(places, loaded, splits, _parts(rows, loaded), strict=True):
             for name, value in _cells(one, split, parts).items():
@@ -54,6 +56,12 @@ def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], not
     return {**tables, "requests": filled}
 
 
+def _known_as(row: Row) -> str:
+    """What LMCache's log calls a request: what the engine's response is called, whatever became of the id we sent."""
+    response_id = row["response_id"] or ""
+    return str(response_id.removeprefix("chat").removeprefix("cmpl-") or row["request_id"])
+
+
 _FILLED = (
     *("local_cached_tokens", "external_cached_tokens", "lookup"),
     *("loaded_keys", "loaded_l1_keys", "loaded_l2_keys", "loaded_bytes", "loaded_bytes_per_s"),
@@ -64,14 +72,19 @@ _FILLED = (
 def _loaded(arm: str, rows: Sequence[Row], events: Sequence[Row], log: ArmLog, note: Note) -> list[Loaded]:
     """What LMCache did for each request of an arm, once its log is known to be that of these requests."""
     if not log.was_read:
-        return [Loaded(Lookup.NO_LOG if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
+        return _all(rows, Lookup.NO_LOG)
     ours = {row["request_id"]: row for row in rows}
     named = [event for event in events if event["request_id"] is not None]
     if named and not any(event["request_id"] in ours for event in named):
         text = f"{arm}: LMCache's log names {named[0]['request_id']} and others, and no request of this run"
         note(Caveat("log_of_another_run", text, "is attach.lmcache_log the log of the server that was asked?"))
-        return [Loaded(Lookup.NO_LOG if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
+        return _all(rows, Lookup.NO_LOG)
     return look_up(rows, events, skew_ns=_skew_ns(arm, ours, named, log.is_remote, note))
+
+
+def _all(rows: Sequence[Row], lookup: Lookup) -> list[Loaded]:
+    """The same for all that were served."""
+    return [Loaded(lookup if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
 
 
 def _skew_ns(arm: str, ours: Mapping[str, Row], named: Sequence[Row], is_remote: bool, note: Note) -> int:

@@ -49,7 +49,7 @@ class RequestRecord:
     `output_text` is the answer: equal prompts answered from any cache must have equal ones, but for rounding.
     `attempts` counts the sends: more than one where retries were asked for, and the stamps are those of the last.
     `server_queue_ms` and `server_prefill_ms` are the engine's own words: from its queue to the first step that had the
-    request in it, and from there to the first token.
+    request in it, and from there to the first token. `response_id` is what the engine calls the request.
     """
 
     cell: Cell
@@ -82,6 +82,7 @@ class RequestRecord:
     attempts: int | None = None
     server_queue_ms: float | None = None
     server_prefill_ms: float | None = None
+    response_id: str | None = None
 
     @property
     def request_id(self) -> str:

@@ -2,11 +2,12 @@
 
 History: 1 - first version.
 2 - requests: what the engine said of its own times, what became of the lookup, the parts of TTFT; loads: the process.
+3 - requests: the response's own id.
 """
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _I, _F, _S = pa.int64(), pa.float64(), pa.string()
 
@@ -37,6 +38,7 @@ REQUESTS = pa.schema(
         ("lookup", _S),
         *_columns(_I, "loaded_keys loaded_l1_keys loaded_l2_keys loaded_bytes"),
         *_columns(_F, "loaded_bytes_per_s load_wait_ms delivery_ms unexplained_ms"),
+        ("response_id", _S),
     ]
 )
 

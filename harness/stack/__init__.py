@@ -4,7 +4,7 @@ from harness.stack.blueprint import Blueprint, Ports, draw
 from harness.stack.interpreter import Interpreter
 from harness.stack.ports import free_ports
 from harness.stack.process import Command, Process
-from harness.stack.running import RunningStack, attached, started
+from harness.stack.running import RunningStack, attached, ports_for, started
 
 __all__ = [
     "Blueprint",
@@ -16,5 +16,6 @@ __all__ = [
     "attached",
     "draw",
     "free_ports",
+    "ports_for",
     "started",
 ]

@@ -8,7 +8,7 @@ from harness.errors import RunFolderError
 from harness.records import SCHEMA_VERSION, SCHEMAS
 
 OLDEST_VERSION = 1
-_ADDED = {
+_ADDED: dict[int, dict[str, tuple[str, ...]]] = {
     2: {
         "requests": (
             *("server_queue_ms", "server_prefill_ms", "lookup", "loaded_keys", "loaded_l1_keys", "loaded_l2_keys"),
@@ -16,6 +16,7 @@ _ADDED = {
         ),
         "loads": ("computed_tokens", "total_tokens", "rank", "pid"),
     },
+    3: {"requests": ("response_id",)},
 }
 
 

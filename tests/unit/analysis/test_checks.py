@@ -145,3 +145,12 @@ def test_known_caveats_travel() -> None:
     known = {"kind": "probe", "text": "R varied by 12 %", "remedy": "close other programs"}
     first = find_caveats(fake_run([FakePass("recompute", STEADY)], caveats=[known]))[0]
     assert (first.caveat.kind, first.caveat.text, first.caveat.remedy) == tuple(known.values())
+
+
+def test_what_the_run_noted_of_one_arm_concerns_that_arm() -> None:
+    """A caveat whose text begins with an arm's name travels with its numbers only; any other with all."""
+    texts = ("remote: its log was cut", "elsewhere: a disk was full", "remote was slow")
+    notes = [{"kind": f"note-{at}", "text": text, "remedy": ""} for at, text in enumerate(texts)]
+    run = fake_run([FakePass("recompute", STEADY), FakePass("remote", STEADY)], caveats=notes)
+    scopes = {one.caveat.text: dict(one.by) for one in find_caveats(run) if one.caveat.kind.startswith("note")}
+    assert scopes == {texts[0]: {"arm": "remote"}, texts[1]: {}, texts[2]: {}}
