@@ -24,7 +24,7 @@ class Answer:
     `outcome` is ok, http_error or truncated; `error` says why it is not ok. A chunk is an event with non-empty text:
     the first is the first token, and `chunk_ns` has the time of each; `text` is all of them together.
     `server_queue_ms` and `server_prefill_ms` are vLLM's `queue_time_ms` and `time_to_first_token_ms`, which it counts
-    from the first step that had the request in it (--enable-per-request-metrics).
+    from the first step that had the request in it (--enable-per-request-metrics). `response_id` is the id it gave.
     """
 
     outcome: Outcome
@@ -36,6 +36,7 @@ class Answer:
     text: str | None = None
     server_queue_ms: float | None = None
     server_prefill_ms: float | None = None
+    response_id: str | None = None
 
     @property
     def first_token_ns(self) -> int | None:
@@ -70,6 +71,7 @@ def _read_stream(events: list[Event]) -> Answer:
     metrics: dict[str, Any] = {}
     finish: str | None = None
     error: str | None = None
+    response_id: str | None = None
     done = False
     for event in events:
         if event.data == b"[DONE]":
@@ -79,6 +81,7 @@ def _read_stream(events: list[Event]) -> Answer:
         if message is None or message.get("error"):
             error = error or _body_error(event.data) or "an empty event"
             continue
+        response_id = response_id or _word(message, "id")
         for choice in _choices(message):
             if text := _text(choice):
                 chunk_ns.append(event.t_ns)
@@ -99,6 +102,7 @@ def _read_stream(events: list[Event]) -> Answer:
         "".join(texts) or None,
         _duration_ms(metrics, "queue_time_ms"),
         _duration_ms(metrics, "time_to_first_token_ms"),
+        response_id,
     )
 
 
@@ -147,6 +151,11 @@ def _choices(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _count(value: dict[str, Any], key: str) -> int | None:
     count = value.get(key)
     return count if isinstance(count, int) else None
+
+
+def _word(value: dict[str, Any], key: str) -> str | None:
+    word = value.get(key)
+    return word if isinstance(word, str) and word else None
 
 
 def _duration_ms(value: dict[str, Any], key: str) -> float | None:

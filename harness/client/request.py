@@ -66,6 +66,7 @@ class Ended:
             output_text=answer.text,
             server_queue_ms=answer.server_queue_ms,
             server_prefill_ms=answer.server_prefill_ms,
+            response_id=answer.response_id,
             status=seen.status,
             error=error,
             attempts=self.attempts,

@@ -25,6 +25,8 @@ _RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
 _USAGE = "vllm:kv_cache_usage_perc"
 _CONFIG = "vllm:cache_config_info"
 
+_WRONG_PAGES = 10  # in a row: not one that a proxy answers with while the server restarts
+
 _HISTOGRAMS = (
     *("vllm:time_to_first_token_seconds", "vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"),
     *("vllm:request_decode_time_seconds", "vllm:request_inference_time_seconds", "vllm:e2e_request_latency_seconds"),
@@ -124,26 +126,34 @@ async def read_vllm(client: httpx.AsyncClient, metrics_url: str, names: Collecti
     return response.text
 
 
+def _no_such_page(error: CollectError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, httpx.HTTPStatusError) and cause.response.is_client_error
+
+
 async def until_idle(
     client: httpx.AsyncClient, metrics_url: str, *, timeout_s: float, poll_s: float = 0.3
 ) -> PassCounters:
     """Wait until nothing runs or waits and two consecutive reads have the same token counters; these counters.
 
     The counters move a little after the last byte of the last answer: reading them once would give a pass the tail of
-    another. Raises CollectError after `timeout_s` without that, or if the engine does not say how many run and wait.
+    another. Raises CollectError after `timeout_s` without that, and soon if it finds no page there (404), or one that
+    does not say how many run and wait.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     before: PassCounters | None = None
-    state = "it was never read"
+    state, wrong_pages = "it was never read", 0
     while True:
         try:
             text = await read_vllm(client, metrics_url)
         except CollectError as error:
             before, state = None, error.what
+            wrong_pages = wrong_pages + 1 if _no_such_page(error) else 0
         else:
             gauges, now = parse_gauges(text), parse_counters(text)
             running, waiting = gauges.get("num_requests_running"), gauges.get("num_requests_waiting")
+            wrong_pages = wrong_pages + 1 if running is None or waiting is None else 0
             idle = running == 0 and waiting == 0
             if idle and now == before:
                 return now
@@ -151,6 +161,10 @@ async def until_idle(
                 ", and token counters move: others use it, or several servers answer here" if idle and before else ""
             )
             before, state = now if idle else None, f"{running} running, {waiting} waiting{moving}"
+        if wrong_pages == _WRONG_PAGES:
+            raise CollectError(
+                f"this is no metrics page of vLLM: {state}", where=metrics_url, remedy="correct the metrics URL"
+            )
         if loop.time() >= deadline:
             raise CollectError(
                 f"the engine was not idle within {timeout_s:g} s: {state}",

@@ -23,7 +23,7 @@ from harness.experiment.target import asking, target_of
 from harness.experiment.warm_up import canary, probe_machine, require_quiet, warm_up
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
-from harness.stack import Ports, Process, RunningStack, attached, draw, free_ports, last_line, started, vllm
+from harness.stack import Process, RunningStack, attached, draw, last_line, ports_for, started, vllm
 
 _ASKING_S = 10.0
 
@@ -46,7 +46,7 @@ async def arm_stack(
         model=prepared.model.path,
         kv_bytes=prepared.model.kv_bytes or 0,
         link_bytes_per_s=link_bytes_per_s(arm, machine) or 0.0,
-        free=free_ports(Ports.needed(arm, engine.replicas)),
+        free=ports_for(arm, engine),
         folder=logs,
     )
     async with started(blueprint, engine, logs, say) as stack:
@@ -162,7 +162,7 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
         arm=stack.arm,
         repeat=repeat,
         vllm_metrics_urls=tuple(one.metrics_url for one in stack.engines if one.metrics_url is not None),
-        lmcache_metrics_urls=tuple(f"{one.lmcache_url}/metrics" for one in stack.engines if one.lmcache_url),
+        lmcache_metrics_urls=tuple(page for one in stack.engines for page in one.lmcache_pages),
         valkey_urls=stack.valkey_urls,
         services=stack.pids,
     )

@@ -10,7 +10,7 @@ from harness.experiment.machine import Machine, needs_probe
 from harness.experiment.prepare import Prepared, draws_seed, memory_bytes
 from harness.schedule.describe import describe
 from harness.sim.infinite import mean_hit_tokens
-from harness.stack import Ports, draw, free_ports
+from harness.stack import draw, ports_for
 
 
 def describe_experiment(prepared: Prepared, prefill_tokens_per_s: float | None) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _arm(prepared: Prepared, arm: Arm, machine: Machine | None) -> dict[str, Any
         model=model.path,
         kv_bytes=model.kv_bytes or 0,
         link_bytes_per_s=_link_rate(arm, machine),
-        free=free_ports(Ports.needed(arm, experiment.engine.replicas)),
+        free=ports_for(arm, experiment.engine),
         folder=Path("RUN") / "logs" / arm.name,
     )
     files = {} if blueprint.lmcache_config is None else {str(blueprint.lmcache_file): blueprint.lmcache_config}

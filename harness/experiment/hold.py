@@ -88,6 +88,7 @@ def _facts(stack: RunningStack) -> dict[str, Any]:
         "model": stack.model,
         "metrics_url": first.metrics_url,
         "lmcache_url": first.lmcache_url,
+        "lmcache_pages": first.lmcache_pages,
         "more_urls": [engine.url for engine in more],
         "valkey_urls": stack.valkey_urls,
         "pids": stack.pids,

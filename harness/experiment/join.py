@@ -18,7 +18,7 @@ from harness.records import Caveat
 Note = Callable[[Caveat], None]
 _SKEW_WORTH_SAYING_NS = 5_000_000
 _LOOK_AT = [
-    *("run_id", "arm", "workload", "pass", "repeat", "request_id", "outcome", "t0_unix_ns"),
+    *("run_id", "arm", "workload", "pass", "repeat", "request_id", "response_id", "outcome", "t0_unix_ns"),
     *("sent_ns", "headers_ns", "first_token_ns", "done_ns", "ttft_ms"),
     *("cached_tokens", "predicted_cached_tokens", "server_queue_ms", "server_prefill_ms"),
 ]
@@ -27,10 +27,11 @@ _LOOK_AT = [
 def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], note: Note) -> dict[str, pa.Table]:
     """The tables with what the servers told of each request filled in; every row and column is kept.
 
-    `logs` has the arms with LMCache. What is wrong with the whole of a log goes to `note`.
+    `logs` has the arms with LMCache that are known; an engine that counts external queries has one, whoever set it up.
+    What is wrong with the whole of a log goes to `note`.
     """
     columns: dict[str, list[Any]] = {name: [None] * tables["requests"].num_rows for name in _FILLED}
-    requests = tables["requests"].select(_LOOK_AT).to_pylist()
+    requests = [{**row, "request_id": _known_as(row)} for row in tables["requests"].select(_LOOK_AT).to_pylist()]
     events: dict[str, list[dict[str, Any]]] = {}
     for event in tables["loads"].to_pylist():
         events.setdefault(event["arm"], []).append(event)
@@ -42,7 +43,8 @@ def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], not
             own = [one for key, one in passes.items() if key[0] == arm]
             loaded = _loaded(arm, rows, events.get(arm, []), logs[arm], own, note)
         else:
-            loaded = [Loaded(Lookup.NO_LMCACHE if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
+            asked = any(one["external_prefix_cache_queries"] for key, one in passes.items() if key[0] == arm)
+            loaded = _all(rows, Lookup.NO_LOG if asked else Lookup.NO_LMCACHE)
         splits = split_cached(rows, loaded, passes)
         for at, one, split, parts in zip(places, loaded, splits, _parts(rows, loaded), strict=True):
             for name, value in _cells(one, split, parts).items():
@@ -53,6 +55,12 @@ def join_servers(tables: Mapping[str, pa.Table], logs: Mapping[str, ArmLog], not
         field = filled.schema.field(position)
         filled = filled.set_column(position, field, pa.array(values, field.type))
     return {**tables, "requests": filled}
+
+
+def _known_as(row: Row) -> str:
+    """What LMCache's log calls a request: what the engine's response is called, whatever became of the id we sent."""
+    response_id = row["response_id"] or ""
+    return str(response_id.removeprefix("chat").removeprefix("cmpl-") or row["request_id"])
 
 
 _FILLED = (
@@ -75,7 +83,7 @@ def _loaded(
         remedy = "is this the log of the LMCache that was asked, at level INFO?"
         note(Caveat("log_of_another_run", text, remedy, arm))
     if others or not log.was_read:
-        return [Loaded(Lookup.NO_LOG if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
+        return _all(rows, Lookup.NO_LOG)
     return look_up(rows, events, skew_ns=_skew_ns(arm, ours, named, log.is_remote, note))
 
 
@@ -85,6 +93,11 @@ def _has_hits(rows: Sequence[Row], passes: Sequence[Row]) -> bool:
     if None in counted or not counted:
         return any(row["cached_tokens"] for row in rows)
     return any(counted)
+
+
+def _all(rows: Sequence[Row], lookup: Lookup) -> list[Loaded]:
+    """The same for all that were served."""
+    return [Loaded(lookup if row["first_token_ns"] else Lookup.NOT_SERVED) for row in rows]
 
 
 def _skew_ns(arm: str, ours: Mapping[str, Row], named: Sequence[Row], is_remote: bool, note: Note) -> int:

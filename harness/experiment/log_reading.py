@@ -52,6 +52,7 @@ def _keep(
 ) -> None:
     """Read what was followed."""
     name, place = session.arm.name, session.place
+    place.logs[name] = ArmLog(was_read=False)
     lines = followed.end()
     try:
         _require_one(paths)
@@ -68,6 +69,11 @@ def _keep(
         Caveat(fault.name, f"{name}: {fault.text}", fault.remedy, name, fault.evidence) for fault in _faults(read)
     )
     events = sorted((event for one in read for event in one.events), key=lambda event: event.t_unix_ns)
+    if attached and not events:
+        came = next((line for path in paths for line in lines[path]), "nothing at all")
+        text = f"{name}: no line of LMCache's about KV came into its log while the run went on; what came: {came[:300]}"
+        place.caveats.append(Caveat("lmcache_log", text.rstrip(), "is attach.lmcache_log the log of the server asked?"))
+        return
     place.journal.extend(events)
     place.journal.flush()
     place.logs[name] = ArmLog(was_read=True, is_remote=attached and not _is_local(session.stack.url))

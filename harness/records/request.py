@@ -51,6 +51,7 @@ class RequestRecord:
     `server_queue_ms` and `server_prefill_ms` are the engine's own words: from its queue to the first step that had the
     request in it, and from there to the first token. `placement_slowdown`: how many times as long as an equal share of
     the remote tier's instances the prompt's whole chunks take to arrive, where it is known which instance has which.
+    `response_id` is what the engine calls the request.
     """
 
     cell: Cell
@@ -84,6 +85,7 @@ class RequestRecord:
     server_queue_ms: float | None = None
     server_prefill_ms: float | None = None
     placement_slowdown: float | None = None
+    response_id: str | None = None
 
     @property
     def request_id(self) -> str:

@@ -2,7 +2,7 @@
 
 History: 1 - first version.
 2 - requests: what the engine said of its own times, what became of the lookup, the parts of TTFT; loads: the process.
-3 - requests: how the chunks of a prompt lie on the instances of the remote tier.
+3 - requests: how the chunks of a prompt lie on the instances of the remote tier; the response's own id.
 """
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ REQUESTS = pa.schema(
         ("lookup", _S),
         *_columns(_I, "loaded_keys loaded_l1_keys loaded_l2_keys loaded_bytes"),
         *_columns(_F, "loaded_bytes_per_s load_wait_ms delivery_ms unexplained_ms placement_slowdown"),
+        ("response_id", _S),
     ]
 )
 

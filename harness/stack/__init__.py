@@ -5,7 +5,7 @@ from harness.stack.diagnose import last_line
 from harness.stack.interpreter import Interpreter
 from harness.stack.ports import free_ports
 from harness.stack.process import Command, Process
-from harness.stack.running import EngineAddress, RunningStack, attached, started
+from harness.stack.running import EngineAddress, RunningStack, attached, ports_for, started
 
 __all__ = [
     "Blueprint",
@@ -19,5 +19,6 @@ __all__ = [
     "draw",
     "free_ports",
     "last_line",
+    "ports_for",
     "started",
 ]

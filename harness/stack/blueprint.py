@@ -15,7 +15,7 @@ from harness.stack.process import Command
 
 @dataclass(frozen=True, slots=True)
 class EnginePorts:
-    """The ports of one vLLM and its LMCache server."""
+    """The ports of one vLLM and its LMCache; inside it each rank serves metrics, from `lmcache_http` on."""
 
     vllm: int
     lmcache_zmq: int
@@ -34,6 +34,11 @@ class Ports:
     def needed(arm: Arm, replicas: int = 1) -> int:
         """How many ports this arm takes."""
         return 3 * replicas + 2 * _started(arm)
+
+    @staticmethod
+    def pages(replicas: int) -> range:
+        """Which of the ports dealt out are each engine's `lmcache_http`."""
+        return range(2, 3 * replicas, 3)
 
     @staticmethod
     def of(arm: Arm, replicas: int, free: Sequence[int]) -> "Ports":
@@ -128,7 +133,7 @@ def draw(
             port=own.vllm,
             connector=connector,
             kv_bytes=kv_bytes,
-            lmcache_file=file if config is not None else None,
+            lmcache_env={} if config is None else lmcache_inprocess.environment(file, own.lmcache_http),
             python=python,
             index=index,
         )

@@ -1,6 +1,7 @@
 """LMCache inside vLLM's workers (`mode: inprocess`): no process of its own, one YAML file that every rank reads."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -16,6 +17,7 @@ def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints:
     """LMCache's configuration (lmcache 0.5.5, v1/config.py); `endpoints` are what the ranks talk to.
 
     Hashes are sha256_cbor: LMCache's default, Python's own `hash`, differs between processes without PYTHONHASHSEED.
+    Every rank serves a page of its metrics, where `environment` says.
     """
     document: dict[str, Any] = {
         "chunk_size": lmcache.chunk_size,
@@ -25,13 +27,17 @@ def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints:
         "save_decode_cache": False,
         "enable_async_loading": not lmcache.in_step,
         "pre_caching_hash_algorithm": "sha256_cbor",
+        "internal_api_server_enabled": True,
+        "internal_api_server_host": "127.0.0.1",
+        "internal_api_server_include_index_list": list(range(1, engine.ranks + 1)),  # 0 is the scheduler
+        "extra_config": {"internal_api_server_access_log": False},
     }
     if lmcache.lookup_timeout is not None:
         document["lookup_timeout_ms"] = round(lmcache.lookup_timeout * 1e3)
     if valkey is None:
         return document
     plugin = f"remote_storage_plugin.{_PLUGIN}"
-    extra: dict[str, Any] = {
+    extra: dict[str, Any] = document["extra_config"] | {
         f"{plugin}.module_path": "harness.plugins.remote_connector",
         f"{plugin}.class_name": "ShardedValkeyAdapter",
         f"{_PLUGIN}.endpoints": list(endpoints),
@@ -45,6 +51,12 @@ def settings(lmcache: LMCache, engine: Engine, valkey: Valkey | None, endpoints:
         extra |= {"save_only_first_rank": False, "remote_enable_mla_worker_id_as0": False}
         document["lookup_server_worker_ids"] = list(range(engine.ranks))
     return document
+
+
+def environment(file: Path, first_port: int) -> dict[str, str]:
+    """What an engine with LMCache inside is told: its `file`, and that its ranks serve metrics from `first_port` on."""
+    scheduler_port = first_port - 1  # LMCache counts from it, and it serves none
+    return {"LMCACHE_CONFIG_FILE": str(file), "LMCACHE_INTERNAL_API_SERVER_PORT_START": str(scheduler_port)}
 
 
 def text(document: dict[str, Any]) -> str:

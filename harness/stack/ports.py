@@ -22,6 +22,16 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def free_row(count: int) -> int:
+    """The first of `count` neighbouring ports that are free on 127.0.0.1 now."""
+    while True:
+        first = free_ports(1)[0]
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
+            for port in range(first, first + count):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+
+
 async def listens(port: int) -> bool:
     """Whether somebody accepts connections on 127.0.0.1:`port`.
 

@@ -12,11 +12,11 @@ from urllib.parse import urlencode
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.config import Attach, Engine
+from harness.config import Arm, Attach, Engine
 from harness.errors import StackError
 from harness.stack import lmcache, valkey, valkey_cluster, vllm
-from harness.stack.blueprint import Blueprint, EngineCommands, EnginePorts
-from harness.stack.ports import listens
+from harness.stack.blueprint import Blueprint, EngineCommands, EnginePorts, Ports
+from harness.stack.ports import free_ports, free_row, listens
 from harness.stack.process import Command, Process
 from harness.stack.tiny_model import FIRST_TOKEN
 
@@ -26,12 +26,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where one vLLM and its LMCache answer and log; None for what is not there."""
+    """Where one vLLM and its LMCache answer and log; None for what is not there.
+
+    `lmcache_pages` are LMCache's metrics, of each rank if it is inside the engine.
+    """
 
     url: str
     metrics_url: str | None
     lmcache_url: str | None = None
     lmcache_log: Path | None = None
+    lmcache_pages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,17 @@ class RunningStack:
         return process.failure(f"{process.command.name} died while it was in use (status {process.returncode})")
 
 
+def ports_for(arm: Arm, engine: Engine) -> list[int]:
+    """Free ports for `draw`. Where each rank of an engine serves a page, the first has neighbours for the others."""
+    ports = free_ports(Ports.needed(arm, engine.replicas))
+    if arm.lmcache is not None and arm.lmcache.mode == "inprocess" and engine.ranks > 1:
+        for at in Ports.pages(engine.replicas):
+            while not {*ports}.isdisjoint(range(row := free_row(engine.ranks), row + engine.ranks)):
+                pass
+            ports[at] = row
+    return ports
+
+
 @contextlib.asynccontextmanager
 async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) -> AsyncIterator[RunningStack]:
     """Start every process of `blueprint`, yield the stack when it answers, stop all of it in reverse order.
@@ -125,7 +140,7 @@ async def started(blueprint: Blueprint, engine: Engine, logs: Path, say: Say) ->
         yield RunningStack(
             arm=blueprint.arm.name,
             model=vllm.served_name(engine),
-            engines=tuple(_address(own, one, blueprint, logs) for one, own in seats),
+            engines=tuple(_address(own, one, blueprint, engine, logs) for one, own in seats),
             valkey_urls=_valkey_urls(blueprint),
             processes=tuple(processes),
             facts=facts[0],
@@ -149,15 +164,17 @@ async def _answering(server: Process, port: int, engine: Engine, client: httpx.A
     return await _facts(client, url, engine, server)
 
 
-def _address(own: EnginePorts, one: EngineCommands, blueprint: Blueprint, logs: Path) -> EngineAddress:
+def _address(own: EnginePorts, one: EngineCommands, blueprint: Blueprint, engine: Engine, logs: Path) -> EngineAddress:
     """Where one engine of a started arm and its LMCache answer and log."""
-    url = f"http://127.0.0.1:{own.vllm}"
-    log, lmcache_url = None, None
+    url, lmcache_url = f"http://127.0.0.1:{own.vllm}", f"http://127.0.0.1:{own.lmcache_http}"
     if one.lmcache is not None:
-        log, lmcache_url = logs / f"{one.lmcache.name}.log", f"http://127.0.0.1:{own.lmcache_http}"
-    elif blueprint.lmcache_config is not None:
-        log = logs / f"{one.vllm.name}.log"
-    return EngineAddress(url, f"{url}/metrics", lmcache_url, log)
+        log = logs / f"{one.lmcache.name}.log"
+        return EngineAddress(url, f"{url}/metrics", lmcache_url, log, (f"{lmcache_url}/metrics",))
+    if blueprint.lmcache_config is None:
+        return EngineAddress(url, f"{url}/metrics")
+    ports = range(own.lmcache_http, own.lmcache_http + engine.ranks)
+    pages = tuple(f"http://127.0.0.1:{port}/metrics" for port in ports)
+    return EngineAddress(url, f"{url}/metrics", None, logs / f"{one.vllm.name}.log", pages)
 
 
 def _resets(blueprint: Blueprint) -> frozenset[str]:
@@ -197,10 +214,11 @@ async def attached(
             follower = await Process.start(Command("lmcache-log", tuple(shlex.split(attach.lmcache_log_command))), log)
             exits.push_async_callback(_stop_shielded, follower)
         first, *more = zip(attach.urls, metrics_urls, strict=True)
+        pages = () if attach.lmcache_url is None else (f"{attach.lmcache_url}/metrics",)
         yield RunningStack(
             arm=arm,
             model=model,
-            engines=(EngineAddress(*first, attach.lmcache_url, log), *(EngineAddress(*one) for one in more)),
+            engines=(EngineAddress(*first, attach.lmcache_url, log, pages), *(EngineAddress(*one) for one in more)),
             valkey_urls=attach.valkey_urls,
             processes=(),
             facts={},

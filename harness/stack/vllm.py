@@ -24,14 +24,14 @@ def command(
     port: int,
     connector: Mapping[str, object] | None,
     kv_bytes: int,
-    lmcache_file: Path | None = None,
+    lmcache_env: Mapping[str, str],
     python: Interpreter = HERE,
     index: int = 0,
 ) -> Command:
     """The server `index` of an arm.
 
-    `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV, `lmcache_file` what an LMCache
-    inside the workers reads, `python` what runs it.
+    `model` is a folder or hub id, `connector` the KV transfer, `kv_bytes` a token's KV, `lmcache_env` what an
+    LMCache inside the workers reads, `python` what runs it.
     """
     blocks = engine.kv_cache_tokens // engine.block_size if engine.kv_cache_tokens else None
     argv = [
@@ -55,9 +55,7 @@ def command(
             argv += [flag, str(size)]
     if connector is not None:
         argv += ["--kv-transfer-config", json.dumps(connector)]
-    env = {**_environment(engine, kv_bytes, index), **python.env}
-    if lmcache_file is not None:
-        env["LMCACHE_CONFIG_FILE"] = str(lmcache_file)
+    env = {**_environment(engine, kv_bytes, index), **python.env, **lmcache_env}
     return Command(numbered("vllm", index), (*argv, *_backend_args(engine), *engine.extra_args), env)
 
 

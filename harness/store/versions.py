@@ -16,7 +16,7 @@ _ADDED: dict[int, dict[str, tuple[str, ...]]] = {
         ),
         "loads": ("computed_tokens", "total_tokens", "rank", "pid"),
     },
-    3: {"requests": ("placement_slowdown",)},
+    3: {"requests": ("placement_slowdown", "response_id")},
 }
 
 

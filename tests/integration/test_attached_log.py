@@ -51,7 +51,11 @@ def _theirs(_: str) -> list[str]:
     return [f"kvr-beef42a0s1-{seq}" for seq in range(20)]
 
 
-def _run(tmp_path: Path, url: str, ids: Callable[[str], list[str]]) -> Path:
+def _nobodys(_: str) -> list[str]:
+    return []
+
+
+def _run(tmp_path: Path, url: str, ids: Callable[[str], list[str]], noise: str = "") -> Path:
     """A run whose LMCache names `ids` again and again, as long as it goes on, into a log that was there before it."""
     log, config = tmp_path / "lmcache.log", tmp_path / "attached.yaml"
     log.write_text(BANNER + _line("kvr-before-1"))
@@ -69,7 +73,7 @@ def _run(tmp_path: Path, url: str, ids: Callable[[str], list[str]]) -> Path:
             time.sleep(0.05)
             for folder in (tmp_path / "results").glob("attached/*"):
                 with log.open("a") as file:
-                    file.writelines(_line(one) for one in ids(folder.name.rpartition("-")[2]))
+                    file.writelines([noise, *(_line(one) for one in ids(folder.name.rpartition("-")[2]))])
     finally:
         process.kill()
         _, err = process.communicate()
@@ -96,3 +100,11 @@ def test_the_log_of_another_run_explains_nothing(tmp_path: Path, url: str) -> No
     run = open_run(_run(tmp_path, url, _theirs))
     assert {row["lookup"] for row in run.requests.to_pylist()} == {"no_log"}
     assert "log_of_another_run" in {caveat["kind"] for caveat in run.meta["caveats"]}
+
+
+def test_a_log_that_is_not_lmcaches_explains_nothing(tmp_path: Path, url: str) -> None:
+    """Somebody else's file: no miss is made of it, and the caveat shows what came."""
+    run = open_run(_run(tmp_path, url, _nobodys, noise="GET /v1/completions 200\n"))
+    assert {row["lookup"] for row in run.requests.to_pylist()} == {"no_log"}
+    (text,) = [caveat["text"] for caveat in run.meta["caveats"] if caveat["kind"] == "lmcache_log"]
+    assert "GET /v1/completions 200" in text

@@ -36,6 +36,13 @@ def test_a_whole_answer() -> None:
     assert (answer.first_token_ns, answer.last_token_ns) == (10, 20)
 
 
+def test_the_response_has_the_engines_id() -> None:
+    """As its first event gives it; an id that is no text is none."""
+    first, later = ({"id": name, "choices": []} for name in ("cmpl-kvr-1", "cmpl-other"))
+    assert read_answer(200, [(0, _event(first) + _event(later))]).response_id == "cmpl-kvr-1"
+    assert read_answer(200, [(0, _event({"id": 7, "choices": []}))]).response_id is None
+
+
 def test_an_empty_chunk_is_no_token() -> None:
     """Time to first token ends at the first text, not at a first event that has none."""
     answer = read_answer(200, [(10, token("")), (20, token("a")), (30, FINISH + DONE)])

@@ -94,11 +94,19 @@ def test_idle_is_two_equal_readings_with_nothing_running() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [
-        (httpx.Response(200, text=_page(2, 1, 5)), "2.0 running, 1.0 waiting"),
-        (httpx.Response(200, text="up 1\n"), "None running"),
-        (httpx.Response(404), "404"),
-    ],
+    [(httpx.Response(404), "404"), (httpx.Response(200, text="<html>up</html>"), "None running, None waiting")],
+)
+def test_what_is_no_metrics_page_is_not_waited_for(answer: httpx.Response, reason: str) -> None:
+    """A wrong path or somebody's web page will not become one: an error soon, whatever the time given."""
+    with pytest.raises(CollectError, match="no metrics page of vLLM") as caught:
+        _wait(iter(lambda: answer, None), timeout_s=10**6)
+    assert reason in caught.value.what
+    assert caught.value.where == URL
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(httpx.Response(200, text=_page(2, 1, 5)), "2.0 running, 1.0 waiting"), (httpx.Response(503), "503")],
 )
 def test_an_engine_that_is_never_idle_is_an_error_that_says_why(answer: httpx.Response, reason: str) -> None:
     """After the time given the error names the address and what was still so."""

@@ -77,6 +77,13 @@ def test_without_lmcache_all_cached_tokens_are_the_engines() -> None:
     assert (row["lookup"], *_split(row), row["load_ms"]) == ("no_lmcache", 256, 0, None)
 
 
+def test_an_engine_that_asks_somebody_has_more_than_its_own() -> None:
+    """An attached arm of which nobody said that it has LMCache: its counters show it, and nothing is claimed."""
+    counters = {"prefix_cache_hits": 256, "external_prefix_cache_hits": 1024, "external_prefix_cache_queries": 4096}
+    ((row,), _) = _join([_request("kvr-1", cached_tokens=1280)], counters=counters, logs={})
+    assert (row["lookup"], *_split(row)) == ("no_log", None, None)
+
+
 def test_a_miss_is_inferred_and_said_to_be() -> None:
     """A full miss leaves no line: against the plan, if an infinite cache would have hit."""
     ours = [_request("kvr-1", cached_tokens=128, predicted_cached_tokens=0)]
@@ -93,6 +100,15 @@ def test_a_log_that_is_silent_about_hits_tells_nothing(counters: dict[str, int] 
     assert [row["lookup"] for row in rows] == ["no_log"]
     assert [note.kind for note in notes] == ["log_of_another_run"]
     assert "no request at all" in notes[0].text
+
+
+def test_the_engines_own_id_joins_where_ours_was_dropped() -> None:
+    """A gateway gave the request another id: the response has it, and LMCache's log repeats that one."""
+    for response_id in ("cmpl-8c1f", "chatcmpl-8c1f"):
+        ours = [_request("kvr-1", cached_tokens=1280, response_id=response_id)]
+        ((row,), notes) = _join(ours, [_prefetch("8c1f", 60, 50)], NO_LOCAL)
+        assert (row["request_id"], row["lookup"], row["loaded_l2_keys"]) == ("kvr-1", "l2", 5)
+        assert notes == []
 
 
 def test_a_log_that_was_not_read_tells_nothing() -> None:

@@ -172,6 +172,18 @@ def test_in_process_lmcache_is_a_file_that_vllm_reads() -> None:
         assert connector["kv_load_failure_policy"] == "recompute"
 
 
+def test_in_process_every_rank_serves_its_metrics() -> None:
+    """On this machine only, from the engine's own port on, which LMCache counts from the scheduler's."""
+    engine = CPU.model_copy(update={"tensor_parallel": 2})
+    blueprint = _draw(engine, _inprocess())
+    document = yaml.safe_load(blueprint.lmcache_config or "")
+    assert document["internal_api_server_enabled"]
+    assert document["internal_api_server_host"] == "127.0.0.1"
+    assert document["internal_api_server_include_index_list"] == [1, 2]
+    (one,), (ports,) = blueprint.engines, blueprint.ports.engines
+    assert int(one.vllm.env["LMCACHE_INTERNAL_API_SERVER_PORT_START"]) == ports.lmcache_http - 1
+
+
 def test_in_process_on_cuda_is_lmcaches_own_connector() -> None:
     """Ours is for a CPU only; with placement by rank every rank writes, also where the model has MLA."""
     engine = Engine(backend="vllm", model="org/name", prefill_context_parallel=8)

@@ -210,22 +210,33 @@ def test_formats_newer_and_older_than_this_one_are_told_apart(complete: RunFolde
         open_run(complete.path)
 
 
-def test_a_run_of_the_first_format_is_read(complete: RunFolder) -> None:
-    """Format 1 lacked some columns: they are there and null, and all others are as they were written."""
+_CAME_WITH = {
+    2: {
+        *("server_queue_ms", "server_prefill_ms", "lookup", "computed_tokens", "total_tokens", "rank", "pid"),
+        *("loaded_keys", "loaded_l1_keys", "loaded_l2_keys", "loaded_bytes", "loaded_bytes_per_s"),
+        *("load_wait_ms", "delivery_ms", "unexplained_ms"),
+    },
+    3: {"placement_slowdown", "response_id"},
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_run_of_an_earlier_format_is_read(complete: RunFolder, version: int) -> None:
+    """It lacked some columns: they are there and null, and all others are as they were written."""
     now = open_run(complete.path)
+    later = {name for came, names in _CAME_WITH.items() if came > version for name in names}
     for name in ("requests", "loads"):
         path = complete.path / f"{name}.parquet"
         table = pq.read_table(path)
-        later = {"server_queue_ms", "server_prefill_ms", "lookup", "computed_tokens", "total_tokens", "rank", "pid"}
-        later |= {one for one in table.column_names if one.startswith("loaded_")}
-        later |= {"load_wait_ms", "delivery_ms", "unexplained_ms", "placement_slowdown"}
         first = table.drop_columns([one for one in table.column_names if one in later])
-        pq.write_table(first.replace_schema_metadata({"schema_version": "1"}), path)
-    complete.update({"schema_version": 1})
+        pq.write_table(first.replace_schema_metadata({"schema_version": str(version)}), path)
+    complete.update({"schema_version": version})
     then = open_run(complete.path)
     assert (then.requests.column_names, then.loads.column_names) == (now.requests.column_names, now.loads.column_names)
     assert then.requests["request_id"] == now.requests["request_id"]
-    assert then.requests["server_queue_ms"].null_count == then.requests.num_rows == 3
+    for name in then.requests.column_names:
+        if name in later:
+            assert then.requests[name].null_count == then.requests.num_rows == 3
 
 
 def test_what_is_missing_or_broken_is_named(complete: RunFolder, tmp_path: Path) -> None:
