@@ -69,7 +69,8 @@ def _line(model: CostModel, bandwidth: float) -> tuple[tuple[float, float], ...]
         return ()
     bstar = model.bstar_bytes_per_s
     along = (float(one) for one in np.geomspace(bstar * 1.02, max(bstar * 10, bandwidth * 2), _STEPS))
-    return tuple((one, replace(model, bandwidth_bytes_per_s=one).break_even.tokens) for one in along)
+    lengths = ((one, replace(model, bandwidth_bytes_per_s=one).break_even.tokens) for one in along)
+    return tuple((one, tokens) for one, tokens in lengths if math.isfinite(tokens))
 
 
 def _median_hits(run: Run) -> Mapping[str, float]:

@@ -145,8 +145,9 @@ def _stacked(parts: Iterable[float], total: float, sign: int) -> float:
 def cost(model: BreakEven) -> go.Figure:
     """Right of B* a hit can win, above its arm's line it does; each arm stands at its bandwidth and its median hit."""
     figure = go.Figure()
-    lines = [length for point in model.points for _, length in point.line]
     lengths = [point.hit_tokens for point in model.points]
+    top = 20 * max(lengths)  # near B* the lines leave for infinity
+    lines = [length for point in model.points for _, length in point.line if length < top]
     for at, point in enumerate(model.points):
         colour = nth(COLOURS, at)
         figure.add_scatter(
@@ -175,7 +176,7 @@ def cost(model: BreakEven) -> go.Figure:
     )
     speeds = (one / _MB for one in (model.bstar_bytes_per_s, *(point.bandwidth_bytes_per_s for point in model.points)))
     figure.update_xaxes(title="bandwidth of all links together, MB/s (log)", **log_axis((*speeds, 10 * star)))
-    figure.update_yaxes(title="tokens of a hit (log)", **log_axis([*lengths, *lines, 3 * max(lengths)]))
+    figure.update_yaxes(title="tokens of a hit (log)", **log_axis([*lengths, *lines, top]))
     return framed(figure, "Break-even of a hit", height=400)
 
 
