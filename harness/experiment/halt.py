@@ -17,10 +17,12 @@ class InterruptedRun(Exception):  # noqa: N818 - not an error: the user asked fo
 def interruptible(interrupt: Callable[[], object]) -> Iterator[None]:
     """While this is open, those signals call `interrupt`, each time; then they do again what they did before.
 
-    One that is ignored stays so (nohup).
+    A closed terminal that is ignored stays so (nohup). SIGINT does not: a shell's background jobs begin with it
+    ignored, and `kill -INT` is meant for them.
     """
     loop = asyncio.get_running_loop()
-    numbers = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    hangup = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    numbers = (signal.SIGINT, signal.SIGTERM, *hangup)
     for number in numbers:
         loop.add_signal_handler(number, interrupt)
     try:

@@ -67,8 +67,8 @@ def test_an_error_of_the_work_is_raised_as_it_is() -> None:
 
 
 def test_signals_interrupt_while_it_is_open() -> None:
-    """Ctrl-C, SIGTERM and a closed terminal, each time; one that was ignored (nohup) stays so."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    """Ctrl-C and SIGTERM, each time, from the background too; an ignored hangup (nohup) stays so."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGINT)}
     told = 0
 
     def interrupt() -> None:
@@ -84,5 +84,6 @@ def test_signals_interrupt_while_it_is_open() -> None:
     try:
         asyncio.run(main())
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert told == 3
