@@ -79,7 +79,7 @@ def timeline(run: Run, arm: str, window_s: float | None = None) -> Timeline:
     if requests.empty:
         arms = ", ".join(dict.fromkeys(run.requests["arm"].to_pylist()))
         raise RunFolderError(
-            f"no request was sent to an arm {arm!r}", where=str(run.folder), remedy=f"its arms are: {arms}"
+            f"no request was sent to an arm {arm!r}", where=str(run.folder), remedy=f"its arms are: {arms or 'none'}"
         )
     zero_ns = int(requests["sent_ns"].min())
     span_s = (int(requests["done_ns"].max()) - zero_ns) / 1e9

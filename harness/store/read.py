@@ -29,7 +29,7 @@ def open_run(folder: Path, *, allow_incomplete: bool = False) -> Run:
         raise RunFolderError(
             f"this run is not complete: its status is {status!r}",
             where=str(folder / "run.json"),
-            remedy="open it with allow_incomplete=True to see what it has, or run it to the end",
+            remedy="open it with --incomplete (allow_incomplete=True in Python) for what it has, or run it to the end",
         )
     if (folder / JOURNAL).is_dir():
         tables = journal_tables(folder)
