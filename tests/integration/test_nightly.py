@@ -28,6 +28,7 @@ workloads:
 
 
 LIMIT = ("--max-regression", "50%")  # a shared machine is no quiet one
+OTHER_PROMPTS = ("--allow", "plan")  # its caches may not be emptied, so that each night has prompts of its own
 
 
 def night(results: Path, ttft_s: float) -> int:
@@ -36,7 +37,17 @@ def night(results: Path, ttft_s: float) -> int:
         config = results.parent / "attached.yaml"
         config.write_text(CONFIG.format(url=url))
         ended = subprocess.run(
-            [sys.executable, "-m", "harness.cli", "nightly", str(config), "--out", str(results), *LIMIT],
+            [
+                sys.executable,
+                "-m",
+                "harness.cli",
+                "nightly",
+                str(config),
+                "--out",
+                str(results),
+                *LIMIT,
+                *OTHER_PROMPTS,
+            ],
             cwd=ROOT,
             env={**os.environ, "XDG_CACHE_HOME": str(results.parent / "cache")},
             capture_output=True,
