@@ -20,7 +20,7 @@ from harness.experiment.attached import run_versions
 from harness.experiment.facts import machine_facts
 from harness.experiment.halt import Halt, InterruptedRun, interruptible
 from harness.experiment.join import join_servers
-from harness.experiment.machine import Machine
+from harness.experiment.machine import Machine, link_bytes_per_s
 from harness.experiment.placement import placement_of
 from harness.experiment.prepare import Prepared, available_bytes, fits_together, require_engine
 from harness.experiment.probe_arms import groups, in_order
@@ -204,8 +204,7 @@ class _Probe:
         tokens, seconds = [point.tokens for point in hits.points], [point.seconds for point in hits.points]
         with _measured_by(session):
             line = fit_hits(tokens, seconds, [point.slowdown for point in hits.points])
-        machine = self._measured.machine
-        link = None if machine is None else machine.link_bytes_per_s(arm)
+        link = link_bytes_per_s(arm, self._measured.machine)
         return ArmMeasured(arm, link, hits, line, await self._raw(session))
 
     def _took(self, began_ns: int) -> None:

@@ -34,7 +34,7 @@ class Hits:
 async def measure_cold(session: ArmSession, requests: Sequence[PlannedRequest]) -> tuple[Point, ...]:
     """Seconds to the first token of prompts that no cache holds, one at a time. Raises StackError: cached, or busy."""
     points, _ = await _cold(session, requests, await session.idle())
-    return points
+    return points[1:]
 
 
 async def measure_hits(
@@ -69,7 +69,7 @@ async def measure_hits(
     if not any(record.cached_tokens for record in records) or gained.prefix_cache_hits:
         shortest = min(len(request.tokens) for request in requests)
         raise why_no_hits(_evidence(gained, keys, shortest, chunk_tokens), session.stack.url)
-    whole = [one for one, tokens in zip(records, expected, strict=True) if one.cached_tokens == tokens]
+    whole = [one for one, tokens in zip(records[1:], expected[1:], strict=True) if one.cached_tokens == tokens]
     if not whole:
         pairs = [(one.cached_tokens or 0, tokens) for one, tokens in zip(records, expected, strict=True)]
         raise StackError(

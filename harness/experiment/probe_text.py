@@ -52,6 +52,8 @@ def _cold(findings: ProbeFindings) -> list[str]:
 def _arm(arm: ArmFindings) -> Iterator[str]:
     shown = ", ".join(f"{tokens:,} tokens {digits(seconds * 1e3)} ms" for tokens, seconds in arm.load_s.items())
     yield f"hits: {shown}"
+    if arm.measured.arm.attach is not None and arm.measured.arm.valkey is None:
+        yield "of LMCache's host memory or of a remote tier, which nobody tells: no Valkey was named (--valkey-url)"
     if arm.size is not None:
         yield arm.size.text()
     yield from raw_lines(arm.measured.raw)

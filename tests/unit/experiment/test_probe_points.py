@@ -39,11 +39,11 @@ def test_lengths_fit_and_are_enough(longest: int, granule: int, most: int | None
 
 
 def test_prompts_are_all_different_and_lengths_take_turns() -> None:
-    """No two begin with the same token; a length comes again only after all others."""
+    """No two begin with the same token; a length comes again only after all others; the shortest begins."""
     prompts = probe_prompts(PROMPTING, (256, 512, 1024), 4)
-    assert len({int(prompt.tokens[0]) for prompt in prompts}) == 12
-    assert [len(prompt.tokens) - TAIL_TOKENS for prompt in prompts] == [256, 512, 1024] * 4
-    assert [prompt.seq for prompt in prompts] == list(range(12))
+    assert len({int(prompt.tokens[0]) for prompt in prompts}) == 13
+    assert [len(prompt.tokens) - TAIL_TOKENS for prompt in prompts] == [256, *([256, 512, 1024] * 4)]
+    assert [prompt.seq for prompt in prompts] == list(range(13))
 
 
 def request_record(seq: int, cached_tokens: int | None = 0, outcome: Outcome = Outcome.OK) -> RequestRecord:
