@@ -12,7 +12,7 @@ _RUN_OF_TIMEOUTS = 3
 _TROUBLE = (
     *("fail", "error", "still waiting", "double ", "exception", "not found", "does not answer", "timed out", "timeout"),
     *("time out", "reject", "cancel", "underflow", "mismatch", "unhealthy", "cleaning up in-flight", "under pressure"),
-    *("differ across", "no eviction candidates", "memory is available", "connection is none"),
+    *("differ across", "no eviction candidates", "memory is available", "connection is none", "invalidated"),
 )
 """What a warning says when something did not work, in small letters; a healthy server's warnings have none of it."""
 
@@ -93,11 +93,24 @@ KNOWN_FAULTS = (
         "the ranks found different numbers of tokens, and the smallest was taken",
         "is one of several remote instances evicting, or lost?",
     ),
-    KnownFault(
+    KnownFault(  # its own valkey connector does it too: cache_engine.py, `retrieve` frees, then `cleanup_memory_objs`
         "double_free",
         re.compile(r"Double (?:free|unpin) occurred"),
-        "LMCache freed memory objects more than once",
-        "a fault of LMCache's: KV that was loaded may be wrong; compare the answers",
+        "LMCache freed memory twice, as it does (0.5.5, 0.5.6) with every chunk that it loads asynchronously inside "
+        "the engine, whatever the client of its remote tier",
+        "harmless where no host tier keeps the chunk (skip_l1): it is free already; else see used_after_free",
+    ),
+    KnownFault(
+        "used_after_free",
+        re.compile(r"invalidated MemoryObj"),
+        "LMCache used memory that it had freed: its host tier lists chunks that are gone, and the engine dies of it",
+        "with loads: async write store_policy: skip_l1, or write loads: sync",
+    ),
+    KnownFault(  # https://github.com/LMCache/LMCache/issues/3685
+        "asked_after_timeout",
+        re.compile(r"KeyError: '(?:\d+_)?(?:chat)?cmpl-"),
+        "LMCache was asked again about a lookup that had timed out, raised a KeyError, and the engine died of it",
+        "raise lookup_timeout so that no lookup reaches it, or write loads: sync",
     ),
     KnownFault(
         "store_failed",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.collect.engine_traceback import INSIDE, EngineTraceback
 from harness.collect.faults import is_failure
 from harness.collect.key_layout import KeyLayout
 from harness.collect.lmcache_inprocess import INPROCESS
@@ -109,6 +110,7 @@ class _Reader:
         self._cut: list[str] = []
         self._starts: list[str] = []
         self._open: tuple[Message, int] | None = None  # a message that another one cut
+        self._traceback = EngineTraceback()
         self._torn: CollectError | None = None  # what is wrong with the last line, should another follow
         self._first = ""
         self._known = False
@@ -122,6 +124,8 @@ class _Reader:
         if line_no == 1:
             self._first = raw
         if "LMCache" not in raw and self._open is None and ":lmcache." not in raw:
+            if self._traceback.is_open or INSIDE in raw:
+                self._engines_own(plain(raw), line_no)
             return
         line = plain(raw)
         if self._open is None and self._quickly(line, line_no):
@@ -183,9 +187,7 @@ class _Reader:
         elif patterns is not None and _OF_A_MOVE.search(text):
             self._unread(line, line_no, ended=raw.endswith("\n"))
         elif is_failure(message.level, text):
-            (request_id, seq), (rank, pid) = request_in(text), writer(message.process)
-            fields = {"request_id": request_id, "seq": seq, "rank": rank, "pid": pid}
-            self._append("failure", message.t_unix_ns, line, line_no, fields)
+            self._fail(message.t_unix_ns, text, line_no, line, message.process)
         else:
             self._about_the_server(text, line, line_no)
 
@@ -212,6 +214,16 @@ class _Reader:
             self._unread(line, line_no, ended=True)
         elif line_no == 1 or _OF_A_MOVE.search(line):
             self._cut.append(f"{self._file}:{line_no}: {line[:300]}")
+
+    def _engines_own(self, line: str, line_no: int) -> None:
+        """A line of vLLM's: a failure where it ends a traceback through LMCache, once LMCache has said when it is."""
+        if self._events and (t_unix_ns := self._traceback.ends(line, self._events[-1].t_unix_ns)) is not None:
+            self._fail(t_unix_ns, line, line_no, line, line.partition("ERROR")[0])
+
+    def _fail(self, t_unix_ns: int, text: str, line_no: int, line: str, process: str) -> None:
+        (request_id, seq), (rank, pid) = request_in(text), writer(process)
+        fields = {"request_id": request_id, "seq": seq, "rank": rank, "pid": pid}
+        self._append("failure", t_unix_ns, line, line_no, fields)
 
     def _give_up(self) -> None:
         """The message that was cut will not be whole any more."""

@@ -162,7 +162,8 @@ def _targets(stack: RunningStack, repeat: int = 0) -> Targets:
         arm=stack.arm,
         repeat=repeat,
         vllm_metrics_urls=tuple(one.metrics_url for one in stack.engines if one.metrics_url is not None),
-        lmcache_metrics_urls=tuple(page for one in stack.engines for page in one.lmcache_pages),
+        lmcache_metrics_urls=tuple(page for one in stack.engines if one.lmcache_url for page in one.lmcache_pages),
+        lmcache_inside_urls=tuple(page for one in stack.engines if not one.lmcache_url for page in one.lmcache_pages),
         valkey_urls=stack.valkey_urls,
         services=stack.pids,
     )

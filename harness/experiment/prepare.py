@@ -102,6 +102,7 @@ def prepare_experiment(
     _check_lengths(experiment, limits, read, path)
     _check_memory(experiment, model, chosen, path)
     for arm in chosen:
+        _check_loads(experiment, arm, path)
         _check_state(experiment, arm, path)
         _check_remote(experiment, arm, model, read, path)
     if servers is not None:
@@ -168,6 +169,20 @@ def _check_lengths(experiment: Experiment, limits: Mapping[str, int], workloads:
             "vLLM would then not report the KV cache size asked for",
             where=f"{path}: engine.max_model_len",
             remedy=f"write {below or engine.block_size}",
+        )
+
+
+def _check_loads(experiment: Experiment, arm: Arm, path: Path) -> None:
+    """A way of loading that kills the engine (LMCache 0.5.5 and 0.5.6, found live: the caveat `used_after_free`)."""
+    lmcache = arm.lmcache
+    if experiment.engine.backend == "attach" or lmcache is None or lmcache.mode != "inprocess":
+        return
+    if not lmcache.in_step and lmcache.store_policy == "default":
+        raise ConfigError(
+            "loads: async inside the engine, with a host tier: LMCache frees the chunks of it that it has loaded, "
+            "and the engine dies at their next hit",
+            where=f"{path}: arm {arm.name}",
+            remedy="write `store_policy: skip_l1`, or `loads: sync`",
         )
 
 

@@ -41,6 +41,7 @@ def _sample(url: str, rounds: int, source: str = "vllm") -> tuple[list[ServerSam
     target = {
         "vllm": Targets("a", 0, vllm_metrics_urls=(url,)),
         "lmcache": Targets("a", 0, lmcache_metrics_urls=(url,)),
+        "inside": Targets("a", 0, lmcache_metrics_urls=(url,), lmcache_inside_urls=(url,)),
     }
 
     async def run() -> Sampler:
@@ -101,6 +102,18 @@ def test_all_of_lmcaches_series_are_sampled_but_no_bucket() -> None:
     assert {(one.name, one.value, one.labels["model_name"]) for one in seen} == {
         ("lmcache_mp_lookup_hit_tokens_total", 5.0, "m")
     }
+
+
+def test_pages_that_ranks_serve_are_asked_less_often() -> None:
+    """Answering takes the engine's time: one round of four, beginning with the first."""
+    registry = CollectorRegistry(auto_describe=True)
+    Counter("lmcache:num_hit_tokens", "", registry=registry).inc(256)
+    with _served(make_server("127.0.0.1", 0, make_wsgi_app(registry), handler_class=_Silent)) as url:
+        seen, sampler = _sample(url, rounds=9, source="inside")
+    rounds, inside = (sum(one.instance == name for one in seen) for name in ("lmcache", "lmcache-1"))
+    assert rounds >= 9
+    assert inside == (rounds + 3) // 4
+    assert sampler.gaps == {}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,13 @@ def _faults(*lines: tuple[str, str]) -> tuple[Fault, ...]:
             "WARNING",
             "Lookup results (number of hit tokens) differ across (TP and PP) ranks: [256, 0].",
         ),
+        (
+            "double_free",
+            "WARNING",
+            "Ref count of MemoryObj 5242880is negative: -1.Double free occurred somewhere.Setting ref count back to 0",
+        ),
+        ("used_after_free", "WARNING", "Trying to access an invalidated MemoryObj"),
+        ("store_failed", "WARNING", "Store task 3 to adapter 0 failed for keys: []"),
         ("other_failures", "ERROR", "Something new"),
     ],
 )
@@ -78,6 +85,35 @@ def test_a_client_that_loses_its_completions_is_told_from_a_slow_one() -> None:
     assert [fault.name for fault in _faults(TIMED_OUT, TIMED_OUT, LATE, TIMED_OUT)] == ["lookup_timed_out"]
 
 
+def test_an_engine_that_dies_in_lmcache_says_so_in_vllms_words() -> None:
+    """The exception of a traceback through LMCache is a failure, with request, process and time; others are none."""
+    head = "(EngineCore pid=10267) ERROR 11-29 20:01:05 [core.py:1435] "
+    asked = "KeyError: 'cmpl-kvr-r1a1-7-0-8e3196c5'"
+    through = [
+        '  File "/x/lmcache/v1/lookup_client/lmcache_async_lookup_client.py", line 175, in lookup_cache',
+        "    t",
+    ]
+    around = ['  File "/x/vllm/v1/engine/core.py", line 1, in run', "    step()"]
+    start = "[2026-11-29 20:01:02,345] LMCache INFO: Stored 256 tokens in 0.001 seconds (f.py:1:lmcache.v1.m)"
+
+    def events(*texts: str) -> list[tuple[str, str | None, int | None, int]]:
+        lines = [f"{line}\n" for line in (start, *(head + text for text in texts))]
+        log = parse_log(lines, arm="a", repeat=0, instance="i", file="vllm.log", version="0.5.5")
+        stored, *rest = log.events
+        faults = [fault.name for fault in find_faults(log.events)]
+        return [
+            (name, one.request_id, one.pid, one.t_unix_ns - stored.t_unix_ns)
+            for name, one in zip(faults, rest, strict=True)
+        ]
+
+    first = "Traceback (most recent call last):"
+    died = ("asked_after_timeout", "kvr-r1a1-7", 10267, 2_655_000_000)
+    assert events(first, *around, *through, asked) == [died]
+    assert events(first, *around, asked) == []
+    other = "AttributeError: 'NoneType' object has no attribute 'unflatten'"
+    assert events(first, *through, *around, other) == [("other_failures", None, 10267, 2_655_000_000)]
+
+
 def test_what_is_wrong_with_a_file_is_a_fault_too() -> None:
     """Lines that stayed cut, and more than one server's start."""
     assert file_faults([], ["f:1: start"]) == ()
@@ -93,6 +129,8 @@ def test_the_faults_of_live_logs() -> None:
         with path.open(encoding="utf-8") as lines:
             log = parse_log(lines, arm="a", repeat=0, instance="i", file=path.name)
         names[path.name] = {fault.name: fault.count for fault in find_faults(log.events)}
-    assert names.pop("vllm-0.31-lmcache-0.5.5-inprocess-async.log")["lookup_timed_out"] > 50
+    asynchronous = names.pop("vllm-0.31-lmcache-0.5.5-inprocess-async.log")
+    assert asynchronous["lookup_timed_out"] > 50
+    assert asynchronous["double_free"] == 21 * 5, "each of five chunks of 21 loads, by LMCache's own Valkey client"
     assert all("lookup_timed_out" not in found for found in names.values())
     assert not any(found for name, found in names.items() if "-mp-" in name)

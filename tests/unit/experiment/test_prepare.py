@@ -147,3 +147,13 @@ def test_a_link_as_configured_is_known_without_a_probe(tmp_path: Path) -> None:
     assert [link_bytes_per_s(arm, None) for arm in (recompute, one, four)] == [None, 20e6, None]
     assert link_bytes_per_s(one, machine) == 20e6
     assert link_bytes_per_s(four, machine) == pytest.approx(1.06 * machine.bstar_bytes_per_s)
+
+
+def test_loads_that_kill_the_engine_are_refused(tmp_path: Path) -> None:
+    """Asynchronous loads inside the engine, with a host tier: LMCache frees chunks that it still lists."""
+    change = ("loads: async, store_policy: skip_l1,", "loads: async,")
+    with pytest.raises(ConfigError, match="the engine dies at their next hit") as caught:
+        prepare(_changed(tmp_path, change))
+    assert caught.value.where.endswith("arm valkey-4-async")
+    assert "skip_l1" in caught.value.remedy
+    prepare(_changed(tmp_path, change), arms=["valkey-1"])
