@@ -67,7 +67,7 @@ def test_a_stack_that_runs_is_probed_by_its_urls(kvreplay: Kvreplay, tmp_path: P
         assert document["arms"]["attached"]["verdict"]["word"] == "off"
         assert document["cold"]["stored"] is True
         assert is_up(stack)
-        kvreplay("probe", *given, *more, "--chunk", "2048", expect=1)
+        kvreplay("probe", *given, *more, "--chunk", "2048", expect=2)
 
 
 def is_up(stack: Served) -> bool:
