@@ -12,7 +12,14 @@ _RUN_OF_TIMEOUTS = 3
 _TROUBLE = (
     *("fail", "error", "still waiting", "double ", "exception", "not found", "does not answer", "timed out", "timeout"),
     *("time out", "reject", "cancel", "underflow", "mismatch", "unhealthy", "cleaning up in-flight", "under pressure"),
-    *("differ across", "no eviction candidates", "memory is available", "connection is none", "invalidated"),
+    *(
+        "differ across",
+        "bypassing",
+        "no eviction candidates",
+        "memory is available",
+        "connection is none",
+        "invalidated",
+    ),
 )
 """What a warning says when something did not work, in small letters; a healthy server's warnings have none of it."""
 
@@ -84,7 +91,7 @@ KNOWN_FAULTS = (
     KnownFault(
         "unhealthy_backend_skipped",
         re.compile(r"unhealthy|Connection is None in"),
-        "LMCache took its backend for unhealthy and went without it",
+        "LMCache took its backend for unhealthy and went without it, or vLLM its LMCache",
         "see the backend's own log; hits from then on are missing",
     ),
     KnownFault(
@@ -111,6 +118,19 @@ KNOWN_FAULTS = (
         re.compile(r"KeyError: '(?:\d+_)?(?:chat)?cmpl-"),
         "LMCache was asked again about a lookup that had timed out, raised a KeyError, and the engine died of it",
         "raise lookup_timeout so that no lookup reaches it, or write loads: sync",
+    ),
+    KnownFault(
+        "failed_for_its_load",
+        re.compile(r"Failing \d+ request\(s\) due to KV load failure"),
+        "vLLM failed requests whose KV could not be loaded; with LMCache beside the engine (vLLM 0.31, LMCache 0.5.5) "
+        "the engine dies of it: the connector reports a dead request once more, and the scheduler knows it no longer",
+        "write kv_load_failure_policy: recompute into vLLM's --kv-transfer-config, and see why the load failed",
+    ),
+    KnownFault(
+        "computed_for_its_load",
+        re.compile(r"Recovered from KV load failure|Bypassing LMCache for request"),
+        "KV that a lookup had promised could not be loaded, and its prompts were computed",
+        "see what LMCache and its remote tier say of that moment: a server that hung, or was lost?",
     ),
     KnownFault(
         "store_failed",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.collect.engine_traceback import INSIDE, EngineTraceback
+from harness.collect.engine_lines import EngineLines
 from harness.collect.faults import is_failure
 from harness.collect.key_layout import KeyLayout
 from harness.collect.lmcache_inprocess import INPROCESS
@@ -110,7 +110,8 @@ class _Reader:
         self._cut: list[str] = []
         self._starts: list[str] = []
         self._open: tuple[Message, int] | None = None  # a message that another one cut
-        self._traceback = EngineTraceback()
+        self._engine = EngineLines()
+        self._said_ns: int | None = None  # when LMCache last said anything
         self._torn: CollectError | None = None  # what is wrong with the last line, should another follow
         self._first = ""
         self._known = False
@@ -124,7 +125,7 @@ class _Reader:
         if line_no == 1:
             self._first = raw
         if "LMCache" not in raw and self._open is None and ":lmcache." not in raw:
-            if self._traceback.is_open or INSIDE in raw:
+            if self._engine.may_tell(raw):
                 self._engines_own(plain(raw), line_no)
             return
         line = plain(raw)
@@ -149,6 +150,7 @@ class _Reader:
                 t_unix_ns = unix_ns(groups[0], groups[1], groups[2])
                 if t_unix_ns is not None:
                     self._known = True
+                    self._said_ns = t_unix_ns
                     self._patterns.add(pattern)
                     self._append(pattern.kind, t_unix_ns, line, line_no, pattern.read(groups[3:], self._layout))
                     return True
@@ -172,6 +174,7 @@ class _Reader:
 
     def _message(self, message: Message, raw: str, line: str, line_no: int) -> None:
         text = message.text
+        self._said_ns = message.t_unix_ns
         patterns = _BY_BEGINNING.get(text[:_BEGINNING])
         if (known := _known(text)) is not None:
             pattern, match = known
@@ -216,9 +219,9 @@ class _Reader:
             self._cut.append(f"{self._file}:{line_no}: {line[:300]}")
 
     def _engines_own(self, line: str, line_no: int) -> None:
-        """A line of vLLM's: a failure where it ends a traceback through LMCache, once LMCache has said when it is."""
-        if self._events and (t_unix_ns := self._traceback.ends(line, self._events[-1].t_unix_ns)) is not None:
-            self._fail(t_unix_ns, line, line_no, line, line.partition("ERROR")[0])
+        """A line of vLLM's, once LMCache has said in which year it is."""
+        if self._said_ns is not None and (t_unix_ns := self._engine.failed_ns(line, self._said_ns)) is not None:
+            self._fail(t_unix_ns, line, line_no, line, line.partition(" [")[0])
 
     def _fail(self, t_unix_ns: int, text: str, line_no: int, line: str, process: str) -> None:
         (request_id, seq), (rank, pid) = request_in(text), writer(process)

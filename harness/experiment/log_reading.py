@@ -28,7 +28,8 @@ def reading_log(prepared: Prepared, session: ArmSession) -> Iterator[None]:
     begins with the arm). A log that cannot be read is a caveat, and costs nothing that was measured.
     """
     lmcache = session.arm.lmcache
-    logs = [engine.lmcache_log for engine in session.stack.engines if engine.lmcache_log is not None]
+    engines = session.stack.engines
+    logs = [log for one in engines for log in (one.lmcache_log, one.connector_log) if log is not None]
     attached, follower = not session.stack.processes, session.stack.follower
     if not logs or (lmcache is None and not attached):
         if lmcache is not None:
@@ -54,9 +55,10 @@ def _keep(
     name, place = session.arm.name, session.place
     place.logs[name] = ArmLog(was_read=False)
     lines = followed.end()
+    silent = {path for path in paths if attached or path in {one.connector_log for one in session.stack.engines}}
     try:
         _require_one(paths)
-        read = [_parse(prepared, session, path, lines[path], attached=attached) for path in paths]
+        read = [_parse(prepared, session, path, lines[path], may_be_silent=path in silent) for path in paths]
     except (CollectError, OSError) as error:
         text = f"{name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
         place.caveats.append(Caveat("lmcache_log", text, "the log is whole where it was written", name))
@@ -84,7 +86,10 @@ def _require_one(paths: Sequence[Path]) -> None:
         raise CollectError("there is no such file", where=", ".join(map(str, paths)) or "attach.lmcache_log")
 
 
-def _parse(prepared: Prepared, session: ArmSession, path: Path, lines: Sequence[str], *, attached: bool) -> LmcacheLog:
+def _parse(
+    prepared: Prepared, session: ArmSession, path: Path, lines: Sequence[str], *, may_be_silent: bool
+) -> LmcacheLog:
+    attached = not session.stack.processes
     return parse_log(
         lines,
         arm=session.arm.name,
@@ -93,7 +98,7 @@ def _parse(prepared: Prepared, session: ArmSession, path: Path, lines: Sequence[
         file=path.name,
         version=stated_version(path) if attached else _version(session.arm),
         layout=_layout(prepared, session.arm),
-        may_be_silent=attached,
+        may_be_silent=may_be_silent,
     )
 
 

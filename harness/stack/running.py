@@ -28,7 +28,8 @@ Say = Callable[[str], None]
 class EngineAddress:
     """Where one vLLM and its LMCache answer and log; None for what is not there.
 
-    `lmcache_pages` are LMCache's metrics, of each rank if it is inside the engine.
+    `lmcache_log` tells of KV moving; `connector_log` is vLLM's, where LMCache is beside it and its connector says there
+    what went wrong. `lmcache_pages` are LMCache's metrics, of each rank if it is inside the engine.
     """
 
     url: str
@@ -36,6 +37,7 @@ class EngineAddress:
     lmcache_url: str | None = None
     lmcache_log: Path | None = None
     lmcache_pages: tuple[str, ...] = ()
+    connector_log: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +169,15 @@ async def _answering(server: Process, port: int, engine: Engine, client: httpx.A
 def _address(own: EnginePorts, one: EngineCommands, blueprint: Blueprint, engine: Engine, logs: Path) -> EngineAddress:
     """Where one engine of a started arm and its LMCache answer and log."""
     url, lmcache_url = f"http://127.0.0.1:{own.vllm}", f"http://127.0.0.1:{own.lmcache_http}"
+    vllm_log = logs / f"{one.vllm.name}.log"
     if one.lmcache is not None:
         log = logs / f"{one.lmcache.name}.log"
-        return EngineAddress(url, f"{url}/metrics", lmcache_url, log, (f"{lmcache_url}/metrics",))
+        return EngineAddress(url, f"{url}/metrics", lmcache_url, log, (f"{lmcache_url}/metrics",), vllm_log)
     if blueprint.lmcache_config is None:
         return EngineAddress(url, f"{url}/metrics")
     ports = range(own.lmcache_http, own.lmcache_http + engine.ranks)
     pages = tuple(f"http://127.0.0.1:{port}/metrics" for port in ports)
-    return EngineAddress(url, f"{url}/metrics", None, logs / f"{one.vllm.name}.log", pages)
+    return EngineAddress(url, f"{url}/metrics", None, vllm_log, pages)
 
 
 def _resets(blueprint: Blueprint) -> frozenset[str]:

@@ -12,10 +12,7 @@ from tests.live.test_inprocess import KEYS, computed, loaded
 pytestmark = pytest.mark.usefixtures("alone")
 
 
-_DIES = pytest.mark.xfail(reason="open: vLLM's engine died twice of `assert req_id in self.requests` (30 Nov 2026)")
-
-
-@pytest.mark.parametrize("arm", ["inprocess", pytest.param("mp", marks=_DIES)])
+@pytest.mark.parametrize("arm", ["inprocess", "mp"])
 def test_each_rank_keeps_its_part_on_its_own_valkey(kvreplay: Kvreplay, arm: str) -> None:
     """Rank 0's keys on the first, rank 1's on the second, and together they give the computed answers."""
     with up(kvreplay, arm, Path(__file__).parent / "ranks.yaml") as stack:

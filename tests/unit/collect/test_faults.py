@@ -55,6 +55,12 @@ def _faults(*lines: tuple[str, str]) -> tuple[Fault, ...]:
             "Ref count of MemoryObj 5242880is negative: -1.Double free occurred somewhere.Setting ref count back to 0",
         ),
         ("used_after_free", "WARNING", "Trying to access an invalidated MemoryObj"),
+        ("unhealthy_backend_skipped", "WARNING", "LMCache server is unhealthy — entering degraded mode"),
+        (
+            "computed_for_its_load",
+            "WARNING",
+            "Bypassing LMCache for request cmpl-x-0-1a2b3c4d after a failed async KV load; recomputed",
+        ),
         ("store_failed", "WARNING", "Store task 3 to adapter 0 failed for keys: []"),
         ("other_failures", "ERROR", "Something new"),
     ],
@@ -112,6 +118,30 @@ def test_an_engine_that_dies_in_lmcache_says_so_in_vllms_words() -> None:
     assert events(first, *around, asked) == []
     other = "AttributeError: 'NoneType' object has no attribute 'unflatten'"
     assert events(first, *through, *around, other) == [("other_failures", None, 10267, 2_655_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "failed_for_its_load",
+            "ERROR 11-29 20:01:05 [scheduler.py:3340] Failing 1 request(s) due to KV load failure (policy=fail)",
+        ),
+        (
+            "computed_for_its_load",
+            "WARNING 11-29 20:01:05 [scheduler.py:3349] Recovered from KV load failure: 1 request(s) rescheduled",
+        ),
+    ],
+)
+def test_what_vllm_does_without_kv_that_was_promised_is_told(name: str, line: str) -> None:
+    """vLLM's own lines, in a log in which LMCache reports no move; before LMCache's first word they have no date."""
+    said = "[2026-11-29 20:01:02,345] LMCache WARNING: LMCache server is healthy again (f.py:1:lmcache.v1.m)\n"
+    failed = f"(EngineCore pid=13755) {line} (512 tokens affected).\n"
+    for lines, known in (([said, failed], True), ([failed, said], False)):
+        log = parse_log(lines, arm="a", repeat=0, instance="i", file="vllm.log", version="0.5.5")
+        faults = find_faults(log.events)
+        assert [fault.name for fault in faults] == ([name] if known else [])
+        assert [event.pid for event in log.events] == ([13755] if known else [])
 
 
 def test_what_is_wrong_with_a_file_is_a_fault_too() -> None:
