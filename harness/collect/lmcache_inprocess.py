@@ -145,13 +145,13 @@ INPROCESS = (
         ),
         _waits,
     ),
-    Pattern("load", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Retrieved {_WAY}{_SIZE};"), _load),
-    Pattern("load", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Retrieved {_SAME}"), _load_of_layers),
+    Pattern("load", "0.3.15", "0.5.6", "[req_id=] Retrieved ", line(rf"{_ID}Retrieved {_WAY}{_SIZE};"), _load),
+    Pattern("load", "0.3.15", "0.5.6", "[req_id=] Retrieved ", line(rf"{_ID}Retrieved {_SAME}"), _load_of_layers),
     Pattern("load", "0.3.7", "0.3.14", "Retrieved ", line(rf"{_NO_ID}Retrieved {_WAY}{_SIZE};"), _load),
     Pattern("load", "0.3.4", "0.3.6", "Retrieved ", line(rf"{_NO_ID}Retrieved {_SAME}\. {_SIZE};"), _load),
     Pattern("load", "0.3.1", "0.3.14", "Retrieved ", line(rf"{_NO_ID}Retrieved {_SAME}"), _load_of_layers),
     Pattern(None, "0.3.1", "0.5.6", "Retrieved ", line(r"Retrieved \d+ tokens"), _nothing),  # after the last layer
-    Pattern("store", "0.3.15", "0.5.6", "[req_id=", line(rf"{_ID}Stored {_PART}\. {_SIZE}{_PUT}"), _store),
+    Pattern("store", "0.3.15", "0.5.6", "[req_id=] Stored ", line(rf"{_ID}Stored {_PART}\. {_SIZE}{_PUT}"), _store),
     Pattern("store", "0.3.2", "0.3.14", "Stored ", line(rf"{_NO_ID}Stored {_PART}\. {_SIZE}{_PUT}"), _store),
     Pattern("store", "0.3.1", "0.3.12", "Stored ", line(rf"{_NO_ID}Stored {_PART}"), _store_of_old),
     Pattern(  # before it is done, without a time: a store is counted by the line that has a cost

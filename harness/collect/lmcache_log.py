@@ -17,7 +17,7 @@ from harness.collect.faults import is_failure
 from harness.collect.key_layout import KeyLayout
 from harness.collect.lmcache_inprocess import INPROCESS
 from harness.collect.lmcache_mp import MULTIPROCESS
-from harness.collect.log_line import MARK, STAMP, Message, messages, plain, unix_ns, writer
+from harness.collect.log_line import MARK, STAMP_LENGTH, Message, messages, plain, stamped_ns, writer
 from harness.collect.pattern import Fields, Pattern, request_in, version_number
 from harness.errors import CollectError
 from harness.records import LoadEvent
@@ -31,13 +31,9 @@ _BY_BEGINNING: dict[str, tuple[Pattern, ...]] = {
     beginning: tuple(p for p in _PATTERNS if p.opening.startswith(beginning))
     for beginning in {p.opening[:_BEGINNING] for p in _PATTERNS}
 }
-_QUICK_OPENING = f"{MARK}INFO: "
-_TEXT_AT = len("[2026-11-29 20:01:02,345") + len(_QUICK_OPENING)
-_BEGINNING_AT = slice(_TEXT_AT, _TEXT_AT + _BEGINNING)
-_QUICKLY = {
-    beginning: tuple((p, re.compile(f"{STAMP}{_QUICK_OPENING}{p.regex.pattern}")) for p in patterns)
-    for beginning, patterns in _BY_BEGINNING.items()
-}
+_INFORMS = f"{MARK}INFO: "
+_TEXT_AT = STAMP_LENGTH + len(_INFORMS)
+_ID_OPENING = "[req_id="
 _BANNER = re.compile(
     r"LMCache v(\d+\.\d+\.\d+\S*) \(|LMCache initialized for role \S+ with version (\d+\.\d+\.\d+\S*),"
 )
@@ -104,7 +100,7 @@ class _Reader:
     def __init__(
         self, arm: str, repeat: int, instance: str, file: str, version: str | None, layout: KeyLayout | None
     ) -> None:
-        self._arm, self._repeat, self._instance, self._file, self._layout = arm, repeat, instance, file, layout
+        self._file, self._layout = file, layout
         self._events: list[LoadEvent] = []
         self._patterns: set[Pattern] = set()
         self._cut: list[str] = []
@@ -117,6 +113,7 @@ class _Reader:
         self._known = False
         self._version = version if version is not None and self._require_known(version) else None
         self._banner: str | None = None
+        self._same = arm, repeat, instance, file, self._version or ""
 
     def read(self, raw: str, line_no: int) -> None:
         """Take the next line."""
@@ -143,23 +140,23 @@ class _Reader:
 
     def _quickly(self, line: str, line_no: int) -> bool:
         """Take a line as nearly all about moves are: whole, at INFO, nothing in front. False if it is another."""
-        for pattern, regex in _QUICKLY.get(line[_BEGINNING_AT], ()):
-            match = regex.match(line)
+        if not line.startswith(_INFORMS, STAMP_LENGTH):
+            return False
+        for pattern in _QUICKLY.get(_beginning(line, _TEXT_AT), ()):
+            match = pattern.regex.match(line, _TEXT_AT)
             if match is not None and pattern.kind is not None and line.find(MARK, match.end()) < 0:
-                groups = match.groups()
-                t_unix_ns = unix_ns(groups[0], groups[1], groups[2])
+                t_unix_ns = stamped_ns(line)
                 if t_unix_ns is not None:
-                    self._known = True
                     self._said_ns = t_unix_ns
                     self._patterns.add(pattern)
-                    self._append(pattern.kind, t_unix_ns, line, line_no, pattern.read(groups[3:], self._layout))
+                    self._append(pattern.kind, t_unix_ns, line, line_no, pattern.read(match.groups(), self._layout))
                     return True
         return False
 
     def log(self, *, may_be_silent: bool) -> LmcacheLog:
         """What has been read."""
         self._give_up()
-        if not self._known and not may_be_silent:
+        if not self._known and self._said_ns is None and not may_be_silent:
             raise CollectError(
                 "no line of this log is LMCache's",
                 where=f"{self._file}:1",
@@ -195,11 +192,8 @@ class _Reader:
             self._about_the_server(text, line, line_no)
 
     def _append(self, kind: str, t_unix_ns: int, line: str, line_no: int, fields: Fields) -> None:
-        version = self._banner or self._version or ""
-        event = LoadEvent(
-            self._arm, self._repeat, t_unix_ns, self._instance, version, kind, line, line_no, self._file, **fields
-        )
-        self._events.append(event)
+        arm, repeat, instance, file, version = self._same
+        self._events.append(LoadEvent(arm, repeat, t_unix_ns, instance, version, kind, line, line_no, file, **fields))
 
     def _without_envelope(self, line: str, line_no: int) -> None:
         """What is left of a message that was cut, the banner, or a line of a version before the first known."""
@@ -250,6 +244,7 @@ class _Reader:
         if self._banner not in {None, version}:
             self._starts.append(f"{self._file}:{line_no}: {line[:300]}")
         self._banner = version
+        self._same = (*self._same[:-1], version)
 
     def _require_known(self, version: str) -> bool:
         number = version_number(version)
@@ -277,14 +272,32 @@ class _Reader:
 
 @contextlib.contextmanager
 def _without_collections() -> Iterator[None]:
-    """No garbage collection: each would look through all the events again, and none of them is garbage."""
+    """No garbage collection: each would look through all the events again, and none of them is garbage.
+
+    Nor one right afterwards: what was made is counted as old.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
+
+
+def _beginning(line: str, at: int = 0) -> str:
+    """The characters of a message that tell which lines it may be: those after the request's id if it begins so."""
+    if line.startswith(_ID_OPENING, at):
+        at = line.find("] ", at)
+    return line[at : at + _BEGINNING]
+
+
+_QUICKLY = {
+    beginning: tuple(p for p in _PATTERNS if _beginning(p.opening) == beginning)
+    for beginning in {_beginning(p.opening) for p in _PATTERNS}
+}
 
 
 def _known(text: str) -> tuple[Pattern, re.Match[str]] | None:

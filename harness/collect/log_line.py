@@ -12,12 +12,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MARK = "] LMCache "
-STAMP = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})"
-"""A stamp as a regex: the groups are what `unix_ns` takes."""
+_STAMP = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})"
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _COLOURED = re.compile(r"\x1b\[\d+;20m([^\x1b]+)\x1b\[0m([^\x1b]+)\x1b\[3m([^\x1b]+)\x1b\[0m\n?")
-_ENVELOPE = re.compile(rf"{STAMP}{MARK}(?P<level>\w+): ")
+_STAMPED = re.compile(_STAMP)
+STAMP_LENGTH = len("[2026-11-29 20:01:02,345")
+_MILLI_AT = STAMP_LENGTH - 3
+_ENVELOPE = re.compile(rf"{_STAMP}{MARK}(?P<level>\w+): ")
 _PROCESS = re.compile(r"\((?P<name>[A-Za-z]\w*)(?P<more>[^()]*) pid=(?P<pid>\d+)\)")
 _RANK = re.compile(r"\brank=(\d+)|TP(\d+)")
 
@@ -68,6 +70,12 @@ def unix_ns(minute: str, second: str, milli: str) -> int | None:
     return None if minute_ns is None else minute_ns + int(second + milli) * 1_000_000
 
 
+def stamped_ns(line: str) -> int | None:
+    """The same for a line that begins with its stamp; None for any other line. Lines of one second are near another."""
+    second_ns, milli = _second_ns(line[:_MILLI_AT]), line[_MILLI_AT:STAMP_LENGTH]
+    return second_ns + int(milli) * 1_000_000 if second_ns is not None and milli.isdecimal() else None
+
+
 @lru_cache(maxsize=1024)
 def writer(process: str) -> tuple[int | None, int | None]:
     """The (rank, pid) of the process that vLLM named in front of a line; None each where it did not."""
@@ -85,6 +93,12 @@ def _begin(line: str, opening: int) -> int:
             break
         opening = at
     return opening
+
+
+@lru_cache(maxsize=64)
+def _second_ns(opening: str) -> int | None:
+    found = _STAMPED.fullmatch(f"{opening}000")
+    return None if found is None else unix_ns(found[1], found[2], found[3])
 
 
 @lru_cache(maxsize=64)

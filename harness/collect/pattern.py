@@ -22,8 +22,8 @@ _UNTOLD = {"unspecified", "None", ""}
 class Pattern:
     """A line that LMCache writes in versions `since` to `until`, both included.
 
-    `opening` is how its message begins, `regex` all of it. `read` makes the figures of a LoadEvent out of the groups;
-    a pattern of `kind` None is known, and says nothing that another line does not.
+    `opening` is how its message begins but for a request's id, `regex` all of it. `read` makes the figures of a
+    LoadEvent out of the groups; a pattern of `kind` None is known, and says nothing that another line does not.
     """
 
     kind: str | None
