@@ -20,7 +20,16 @@ from harness.records import Outcome, Run
 FEWEST = 5
 _WARM_UP = "warmup"
 _COLUMNS = (
-    *("arm", "pass", "outcome", "prompt_tokens_planned", "ttft_ms", "cached_tokens", "external_cached_tokens"),
+    *(
+        "arm",
+        "workload",
+        "pass",
+        "outcome",
+        "prompt_tokens_planned",
+        "ttft_ms",
+        "cached_tokens",
+        "external_cached_tokens",
+    ),
     *("loaded_l1_keys", "loaded_l2_keys", "placement_slowdown"),
 )
 
@@ -69,7 +78,8 @@ def arm_models(run: Run) -> dict[str, ArmModel]:
         return {}
     rate, size = float(probe["prefill_tokens_per_s"]), float(probe["kv_bytes_per_token"])
     warm = run.requests.select([*_COLUMNS]).to_pandas()
-    warm = warm[(warm["pass"] == _WARM_UP) & (warm["outcome"] == Outcome.OK.value)].dropna(subset=["ttft_ms"])
+    told = (warm["pass"] == _WARM_UP) & (warm["workload"] == _WARM_UP) & (warm["outcome"] == Outcome.OK.value)
+    warm = warm[told].dropna(subset=["ttft_ms"])
     found = {"": ArmModel(CostModel(rate, size, None, np.inf), (0.0, 0.0))}
     held, remote, placed = in_step_arms(run.meta), remote_arms(run.meta), placements(run.meta)
     for arm in arms_with_lmcache(run.meta):
@@ -83,7 +93,7 @@ def arm_models(run: Run) -> dict[str, ArmModel]:
 
 
 def _rate(rows: pd.DataFrame, rate: float) -> float:
-    """R of prompts that are stored as well: of the warm-up's first round, where nothing was cached."""
+    """R of prompts that are stored as well: of the warm-up's cold round."""
     cold = rows[rows["cached_tokens"] == 0]
     if len(cold) < FEWEST:
         return rate

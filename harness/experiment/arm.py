@@ -10,7 +10,7 @@ from harness.client import Carriage, connected
 from harness.collect import Targets
 from harness.config import Arm
 from harness.experiment.attached import attach_of
-from harness.experiment.cache_state import make_cold, make_warm
+from harness.experiment.cache_state import make_cold, make_warm, may_empty_all, touch_memory
 from harness.experiment.halt import Halt
 from harness.experiment.log_reading import reading_log
 from harness.experiment.machine import Machine, link_bytes_per_s
@@ -20,7 +20,7 @@ from harness.experiment.prepare import Prepared
 from harness.experiment.sampling import SamplingJob, sampling
 from harness.experiment.session import ArmSession, RunPlace
 from harness.experiment.target import asking, target_of
-from harness.experiment.warm_up import canary, probe_machine, require_quiet, warm_up
+from harness.experiment.warm_up import canary, probe_machine, require_quiet, warm_up, warm_up_plan
 from harness.experiment.workloads import granule_tokens
 from harness.records import Caveat
 from harness.stack import Process, RunningStack, attached, draw, last_line, ports_for, started, vllm
@@ -64,6 +64,8 @@ async def run_arm(
         if not session.stack.processes:
             await require_quiet(session)
         place.progress.say("warming up")
+        if arm.lmcache is not None and may_empty_all(session):
+            await touch_memory(session, warm_up_plan(arm.name, prepared.workloads).passes[0].requests)
         warm = await warm_up(session, prepared.workloads)
         if probe and prepared.model.kv_bytes is not None:
             place.progress.say("measuring R, the prefill rate of this machine")

@@ -29,22 +29,28 @@ async def make_cold(
 
     Raises StackError where it is not proved, as make_warm does, unless the experiment lets such an arm run.
     """
-    if not tiers(session.arm, session.stack.valkey_urls) <= session.stack.resets:
+    if not may_empty_all(session):
         cached = await _cached_tokens(session, canary, workload, repeat)
         detail = f"a prompt that every run with this seed sends: {_count(cached)}"
         remedy = "take another seed (--seed), with which no prompt has been sent before"
         _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
         return
-    await session.idle()
-    await empty_engine(session)
-    await empty_l1(session)
-    await flush_valkeys(session.stack.valkey_urls, absent_ok=session.may_lose_valkeys)
+    await _empty_all(session)
     cached = await _cached_tokens(session, known, workload, repeat)
     detail = f"a prompt that was cached before the reset: {_count(cached)}"
     remedy = "see the logs of the arm: a cache was not emptied"
     _note(session, workload, repeat, kind="cold", proved=cached == 0, detail=detail, remedy=remedy)
     await session.idle()
     await empty_engine(session)
+
+
+async def touch_memory(session: ArmSession, requests: tuple[PlannedRequest, ...]) -> None:
+    """Send prompts of a warm-up and empty every cache: what LMCache stores first takes longer than ever after.
+
+    Nobody has written to its host memory before, and the system gives it out page by page. Raises StackError.
+    """
+    require_answers(session, await session.send(PassPlan("warmup", requests, 1), "touch", 0))
+    await _empty_all(session)
 
 
 async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule_tokens: int, repeat: int) -> None:
@@ -80,6 +86,11 @@ async def make_warm(session: ArmSession, workload: Workload, plan: Plan, granule
         await empty_engine(session)
     if "l1" in resets and state == "warm-l2":
         await empty_l1(session)
+
+
+def may_empty_all(session: ArmSession) -> bool:
+    """Whether all the caches that the arm has may, and can, be emptied."""
+    return tiers(session.arm, session.stack.valkey_urls) <= session.stack.resets
 
 
 def tiers(arm: Arm, valkey_urls: Sequence[str]) -> frozenset[str]:
@@ -119,6 +130,13 @@ async def _cached_tokens(session: ArmSession, known: PlannedRequest, workload: s
     gained = (await session.idle()).since(before)
     hits = gained.prefix_cache_hits, gained.external_prefix_cache_hits
     return None if hits[0] is None else hits[0] + (hits[1] or 0)
+
+
+async def _empty_all(session: ArmSession) -> None:
+    await session.idle()
+    await empty_engine(session)
+    await empty_l1(session)
+    await flush_valkeys(session.stack.valkey_urls, absent_ok=session.may_lose_valkeys)
 
 
 async def empty_engine(session: ArmSession) -> None:

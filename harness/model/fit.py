@@ -76,6 +76,8 @@ def fit_prefill(tokens: Sequence[float], seconds: Sequence[float]) -> Line:
     straight, curved = _least_squares(n, t, quadratic=False), _least_squares(n, t, quadratic=True)
     quadratic = curved[1] > 0 and _wanted(n, t, straight, curved)
     terms = _robust(n, t, quadratic=quadratic)
+    if quadratic and terms[1] <= 0:  # the square has taken all of it: no rate is left to tell
+        quadratic, terms = False, _robust(n, t, quadratic=False)
     if terms[1] <= 0:
         raise ConfigError(
             "longer cold prompts do not take longer: their fixed cost hides what a token costs",

@@ -17,6 +17,7 @@ from tests.live.conftest import CONFIG, Kvreplay
 _PROMPT_TOKENS = 533
 CHUNKS_TOKENS = 512
 PROMPTS = 6
+KEYS = PROMPTS * CHUNKS_TOKENS // 256
 _LOGPROB_NOISE = (
     0.25  # bfloat16 has 8 bits: measured 0.09 between recompute and a hit; a wrong KV is off by whole units
 )
@@ -100,6 +101,22 @@ def up(kvreplay: Kvreplay, arm: str, config: Path = CONFIG) -> Iterator[Served]:
         served.http.close()
         assert "is down" in kvreplay("down")
         assert kvreplay.survivors() == []
+
+
+def computed(stack: Served, keys: int) -> list[Answer]:
+    """Every prompt's answer when all of it is computed, and so many keys stored."""
+    answers = [stack.ask(prompt) for prompt in range(PROMPTS)]
+    assert [cached for _, _, cached in answers] == [0] * PROMPTS
+    stack.until_stored(keys)
+    return answers
+
+
+def loaded(stack: Served) -> list[Answer]:
+    """Every prompt's answer with the engine's own cache emptied: all whole chunks are hits."""
+    stack.empty_engine()
+    answers = [stack.ask(prompt) for prompt in range(PROMPTS)]
+    assert [cached for _, _, cached in answers] == [CHUNKS_TOKENS] * PROMPTS
+    return answers
 
 
 def agree(answers: list[Answer], computed: list[Answer]) -> None:

@@ -16,7 +16,7 @@ from tests.live.conftest import Kvreplay, read_json, rows, until
 
 pytestmark = pytest.mark.usefixtures("alone")
 
-PREFIXES, REQUESTS, EVERY_MS, SHARED_TOKENS = 6, 96, 500, 1024
+PREFIXES, REQUESTS, EVERY_MS, SHARED_TOKENS = 6, 96, 350, 1024
 CONFIG = """\
 experiment: lost
 engine:
@@ -56,12 +56,12 @@ def test_a_lost_valkey_costs_its_own_chunks_and_they_come_back(kvreplay: Kvrepla
     (tmp_path / "cycle.jsonl").write_text(_trace())
     process = kvreplay.start("run", str(tmp_path / "lost.yaml"), "--out", str(tmp_path / "results"))
     until(process, "cycle · replay")
-    time.sleep(10)
+    time.sleep(5)
     victim = next(child for child in psutil.Process(process.pid).children() if "valkey-server" in child.name())
     port = victim.cmdline()[0].rpartition(":")[2]  # a Valkey puts its address there
     os.kill(victim.pid, signal.SIGKILL)
     until(process, "ended")
-    time.sleep(12)
+    time.sleep(8)
     argv = [str(binary()), "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as again:
         _, err = process.communicate()

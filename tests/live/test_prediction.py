@@ -23,7 +23,7 @@ _CHUNK = 256
 @pytest.fixture(
     scope="module",
     params=[
-        ((64, 1984), ("recompute", "valkey-1", "async")),
+        ((64, 1984), ("recompute", "async")),
         ((128, 2816), ("sync",)),
     ],
     ids=["blocks-of-64", "blocks-of-128"],
@@ -31,9 +31,9 @@ _CHUNK = 256
 def run(
     request: pytest.FixtureRequest, alone: None, kvreplay: Kvreplay, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Run, Path, tuple[str, ...]]:
-    """A run of arms of both modes of LMCache with blocks and a KV cache of these sizes: its tables, config and arms.
+    """A run of vLLM and of LMCache inside it with blocks and a KV cache of these sizes: its tables, config and arms.
 
-    The third case, blocks of 128 with LMCache's multiprocess server, is that of test_run.
+    LMCache's server beside vLLM, and vLLM alone with blocks of 128, are in test_run.
     """
     (block, capacity), arms = request.param
     here = tmp_path_factory.mktemp("prediction")
@@ -52,13 +52,37 @@ def run(
 
 
 def test_cached_tokens_are_predicted_one_for_one(run: tuple[Run, Path, tuple[str, ...]]) -> None:
-    """vLLM alone, a Valkey behind either mode: every request's tokens of each cache, before any was sent."""
+    """vLLM alone, LMCache inside it: every request's tokens of each cache, before any was sent."""
     tables, _, arms = run
     assert len(cached(tables.requests, "cached_tokens")) == len(arms) * 3 * 8
     predicted_one_for_one(tables)
     made = read_json(tables.folder / "run.json")["predictions"]
     for arm in arms:
         assert made[arm]["t_ns"] < min(row["sent_ns"] for row in rows(tables.requests, arm=arm, workload="docs"))
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, dict[int, str]]:
+    """What each arm of either run answered, by request: prompts are the same in both."""
+    return {}
+
+
+def test_what_valkeys_give_back_is_what_was_computed(
+    run: tuple[Run, Path, tuple[str, ...]], answers: dict[str, dict[int, str]]
+) -> None:
+    """LMCache inside vLLM, its loads in the engine's step or beside it: the tokens that computing gives."""
+    tables, _, arms = run
+    for arm in arms:
+        first, again, reverse = (
+            rows(tables.requests, arm=arm, workload="docs", **{"pass": name}) for name in ("first", "again", "reverse")
+        )
+        assert [row["cached_tokens"] for row in again] == [0 if arm == "recompute" else 2 * _CHUNK] * 8
+        answers[arm] = {row["seq"]: row["output_text"] for row in (*first, *again, *reverse)}
+    computed = answers.get("recompute") or pytest.skip("the run with an arm that recomputes was left out")
+    assert len(set(computed.values())) == len(computed) == 3 * 8
+    for arm in arms:
+        # bfloat16: an answer whose best two tokens are within rounding may tip; a wrong KV changes nearly all of them
+        assert sum(answers[arm][seq] == computed[seq] for seq in computed) >= 0.75 * len(computed)
 
 
 def test_each_valkey_holds_the_keys_that_were_predicted(

@@ -6,8 +6,7 @@ import pytest
 
 from harness.plugins.placement import home_over
 from tests.live.conftest import Kvreplay
-from tests.live.served import agree, up
-from tests.live.test_inprocess import KEYS, computed, loaded
+from tests.live.served import KEYS, agree, computed, loaded, up
 
 pytestmark = pytest.mark.usefixtures("alone")
 

@@ -61,6 +61,20 @@ def test_the_quadratic_term_is_taken_only_where_it_is_wanted() -> None:
     assert sum(straight) <= 3
 
 
+def test_where_the_square_takes_all_a_straight_line_is_told() -> None:
+    """Times as a CPU engine took them: the best curve has no linear term, and R is told all the same."""
+    milliseconds = {
+        525: (87.3, 93.3, 93.8, 94.7),
+        781: (124.5, 118.2, 138.4, 123.6),
+        1293: (226.6, 234.0, 231.4, 223.9),
+    }
+    points = [(float(n), ms / 1e3) for n, times_ms in milliseconds.items() for ms in times_ms]
+    line = fit_prefill([n for n, _ in points], [t for _, t in points])
+    assert not line.is_quadratic
+    assert line.at(1293) == pytest.approx(0.229, rel=0.1)
+    assert len(line.draws) > 100
+
+
 def test_more_points_narrow_the_interval() -> None:
     """Four times the points, about half the width, on the mean of eight machines."""
     widths = {5: 0.0, 20: 0.0}

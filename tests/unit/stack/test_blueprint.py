@@ -157,6 +157,13 @@ def test_arms_with_and_without_lmcache_compute_on_the_same_cores() -> None:
     assert plain["VLLM_CPU_OMP_THREADS_BIND"] == remote["VLLM_CPU_OMP_THREADS_BIND"] != "auto"
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_of_a_cpu_engine_do_not_yield_in_a_loop(ranks: int) -> None:
+    """They would starve LMCache's server; a single rank waits for nobody."""
+    env = _draw(CPU.model_copy(update={"tensor_parallel": ranks}), _arm(1)).engines[0].vllm.env
+    assert env.get("VLLM_USE_SPINLOOP_EXT") == (None if ranks == 1 else "1")
+
+
 def test_in_process_lmcache_is_a_file_that_vllm_reads() -> None:
     """No server of its own; loads in the step or beside it, as the arm says, and every hit from the Valkeys."""
     for loads in ("sync", "async"):
