@@ -119,7 +119,7 @@ KNOWN_FAULTS = (
         "LMCache was asked again about a lookup that had timed out, raised a KeyError, and the engine died of it",
         "raise lookup_timeout so that no lookup reaches it, or write loads: sync",
     ),
-    KnownFault(
+    KnownFault(  # https://github.com/vllm-project/vllm/issues/49089
         "failed_for_its_load",
         re.compile(r"Failing \d+ request\(s\) due to KV load failure"),
         "vLLM failed requests whose KV could not be loaded; with LMCache beside the engine (vLLM 0.31, LMCache 0.5.5) "

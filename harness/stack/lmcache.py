@@ -95,7 +95,7 @@ def connector_config(zmq_port: int) -> dict[str, object]:
     return {
         "kv_connector": "LMCacheMPConnector",
         "kv_role": "kv_both",
-        # vLLM's default, "fail", kills the engine with a failed load: the connector reports the dead request once more.
+        # vLLM's default, "fail", lets one failed load kill the engine: github.com/vllm-project/vllm/issues/49089
         "kv_load_failure_policy": "recompute",
         "kv_connector_extra_config": {"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": zmq_port},
     }

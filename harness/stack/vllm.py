@@ -88,8 +88,9 @@ def _environment(engine: Engine, kv_bytes: int, index: int) -> dict[str, str]:
             "VLLM_CPU_OMP_THREADS_BIND": omp_binding(engine.tensor_parallel, own),
         }
         if engine.ranks > 1:
-            # Ranks wait for one another in a loop of sched_yield, which on Linux 6.18 leaves LMCache's threads ready to
-            # run and not running for tens of seconds where there are no more cores than ranks; this loop yields rarely.
+            # Ranks wait for one another in a loop of sched_yield, which on Linux 6.18 (before "sched/fair: Fix
+            # zero_vruntime tracking fix", 1319ea57529e) leaves LMCache's threads ready to run and not running for tens
+            # of seconds where there are no more cores than ranks; this loop yields rarely.
             env["VLLM_USE_SPINLOOP_EXT"] = "1"
     return env
 

@@ -54,7 +54,7 @@ def test_four_valkeys_are_on(kvreplay: Kvreplay, tmp_path: Path) -> None:
     four = document["arms"]["valkey-4"]
     found_again(four, four["figures"]["link_bytes_per_s"]["value"], 4)
     assert four["verdict"]["word"] == "on"
-    assert document["verdict"] == "on"
+    assert document["verdict"] == "on_with_sharding", "on, and no single instance was measured that is"
     assert four["figures"]["rho"]["high"] < 1
     assert len({slowdown for _, _, slowdown in four["hits"]["points"]}) > 1
 
