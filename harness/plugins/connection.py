@@ -40,7 +40,8 @@ class Connection:
 
     Deadlines are moments of time.monotonic(). Before them, `silence_s` in which no byte moves is a TimeoutError too: an
     instance that hangs is found out sooner than a slow one is given up. Every OSError from here (TimeoutError and
-    ProtocolError included) means that the connection is out of step: `drop` it before the next use.
+    ProtocolError included) means that the connection is out of step: `drop` it before the next use. `tried_s` is when
+    the instance was last tried to be reached.
     """
 
     def __init__(self, address: Address, entry: Entry, silence_s: float) -> None:
@@ -55,6 +56,7 @@ class Connection:
         self._socket: socket.socket | None = None
         self._reader = ReplyReader(self._receive_into)
         self._deadline = 0.0
+        self.tried_s = 0.0
         self._retry_at = 0.0
         self._pause_s = _RETRY_PAUSE_S
 
@@ -67,6 +69,7 @@ class Connection:
         """Connect, log in and have a PING answered. Raises OSError; for a moment after a failure, without trying."""
         if time.monotonic() < self._retry_at:
             raise ConnectionError("the instance could not be reached a moment ago")
+        self.tried_s = time.monotonic()
         self._deadline = min(deadline, time.monotonic() + _CONNECT_TIMEOUT_S)
         try:
             self._connect(self._patience_s())
@@ -87,7 +90,7 @@ class Connection:
         True: the value of a GET has the size of its memory and is in it; the SET is stored; the key exists; the
         key was deleted. A value of another size is passed over and gives False; the memory is then as it was.
         """
-        self._deadline = deadline
+        self._deadline, self.tried_s = deadline, time.monotonic()
         for first in range(0, len(requests), PIPELINE_DEPTH):
             burst = requests[first : first + PIPELINE_DEPTH]
             self._send(burst)

@@ -95,7 +95,7 @@ class Instance:
                 share.fail(f"Valkey {self._name}: {trouble}")
                 if not reused:
                     if not self._closed.is_set():
-                        self._outage.begins(trouble)
+                        self._outage.begins(trouble, connection.tried_s)
                     return
         if share.pending:
             share.fail(f"Valkey {self._name}: {'closed' if self._closed.is_set() else 'the deadline has passed'}")
