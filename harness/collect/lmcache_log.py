@@ -41,6 +41,8 @@ _OF_A_MOVE = re.compile(r"Prefetch request completed|\b(?:Retrieved|Stored) \d|S
 _LINES_OF_A_START = 1000
 _MULTIPROCESS_START = "Starting LMCache HTTP server on "
 _MULTIPROCESS_END = "Shutting down LMCache HTTP server"
+_INPROCESS_START = "LMCache initialized for role"
+_OF_THE_SERVER = (_MULTIPROCESS_START, _MULTIPROCESS_END, _INPROCESS_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +141,13 @@ class _Reader:
             self._message(message, raw, line, line_no)
 
     def _quickly(self, line: str, line_no: int) -> bool:
-        """Take a line as nearly all about moves are: whole, at INFO, nothing in front. False if it is another."""
+        """Take a line as nearly all are: whole, at INFO, nothing in front. False if it is another."""
         if not line.startswith(_INFORMS, STAMP_LENGTH):
             return False
-        for pattern in _QUICKLY.get(_beginning(line, _TEXT_AT), ()):
+        patterns = _QUICKLY.get(_beginning(line, _TEXT_AT))
+        if patterns is None:
+            return self._tells_nothing(line)
+        for pattern in patterns:
             match = pattern.regex.match(line, _TEXT_AT)
             if match is not None and pattern.kind is not None and line.find(MARK, match.end()) < 0:
                 t_unix_ns = stamped_ns(line)
@@ -152,6 +157,14 @@ class _Reader:
                     self._append(pattern.kind, t_unix_ns, line, line_no, pattern.read(match.groups(), self._layout))
                     return True
         return False
+
+    def _tells_nothing(self, line: str) -> bool:
+        """Whether such a line is neither about a move nor about the server."""
+        known = line[_TEXT_AT : _TEXT_AT + _BEGINNING] in _BY_BEGINNING or line.startswith(_OF_THE_SERVER, _TEXT_AT)
+        if known or line.find(MARK, _TEXT_AT) >= 0 or (t_unix_ns := stamped_ns(line)) is None:
+            return False
+        self._said_ns = t_unix_ns
+        return True
 
     def log(self, *, may_be_silent: bool) -> LmcacheLog:
         """What has been read."""
@@ -230,7 +243,7 @@ class _Reader:
             self._open = None
 
     def _about_the_server(self, text: str, line: str, line_no: int) -> None:
-        if text.startswith("LMCache initialized for role") and (banner := _BANNER.search(text)):
+        if text.startswith(_INPROCESS_START) and (banner := _BANNER.search(text)):
             self._take_version(banner[1] or banner[2], line, line_no)
         elif text.startswith(_MULTIPROCESS_START):
             self._starts.append(f"{self._file}:{line_no}: {line[:300]}")

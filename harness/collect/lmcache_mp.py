@@ -14,6 +14,7 @@ from harness.collect.key_layout import KeyLayout
 from harness.collect.pattern import Fields, Groups, Pattern, line, request_of
 
 _ANONYMOUS = 5
+_ID = r"([^,]*+(?:,(?! prefetch_request_id=)[^,]*+)*+)"  # up to the comma that ends it; no character is tried twice
 _FOUND = r"\((\d+) L1, (\d+) L2\) in (\d+(?:\.\d+)?) ms"
 
 
@@ -45,7 +46,7 @@ MULTIPROCESS = (
         *("0.4.7", "0.5.6", _OPENING),
         line(
             rf"Prefetch request completed \(L1\+L2\): (\d+)/(\d+) retained keys {_FOUND} "
-            r"\(external_request_id=(.*?), prefetch_request_id=-?\d+\)"
+            rf"\(external_request_id={_ID}, prefetch_request_id=-?\d+\)"
         ),
         _prefetch,
     ),
@@ -54,7 +55,7 @@ MULTIPROCESS = (
         *("0.4.3", "0.4.5", _OPENING),
         line(
             rf"Prefetch request completed \(L1\+L2\): (\d+)/(\d+) prefix hits {_FOUND} "
-            r"\(external_request_id=(.*?), prefetch_request_id=-?\d+\)"
+            rf"\(external_request_id={_ID}, prefetch_request_id=-?\d+\)"
         ),
         _prefetch,
     ),
