@@ -20,16 +20,8 @@ from harness.records import Outcome, Run
 FEWEST = 5
 _WARM_UP = "warmup"
 _COLUMNS = (
-    *(
-        "arm",
-        "workload",
-        "pass",
-        "outcome",
-        "prompt_tokens_planned",
-        "ttft_ms",
-        "cached_tokens",
-        "external_cached_tokens",
-    ),
+    *("arm", "workload", "pass", "outcome"),
+    *("prompt_tokens_planned", "ttft_ms", "cached_tokens", "external_cached_tokens"),
     *("loaded_l1_keys", "loaded_l2_keys", "placement_slowdown"),
 )
 

@@ -112,7 +112,6 @@ class _Reader:
         self._said_ns: int | None = None  # when LMCache last said anything
         self._torn: CollectError | None = None  # what is wrong with the last line, should another follow
         self._first = ""
-        self._known = False
         self._version = version if version is not None and self._require_known(version) else None
         self._banner: str | None = None
         self._same = arm, repeat, instance, file, self._version or ""
@@ -134,7 +133,6 @@ class _Reader:
         if not found:
             self._without_envelope(line, line_no)
             return
-        self._known = True
         if self._open is not None:
             self._give_up()
         for message in found:
@@ -169,7 +167,7 @@ class _Reader:
     def log(self, *, may_be_silent: bool) -> LmcacheLog:
         """What has been read."""
         self._give_up()
-        if not self._known and self._said_ns is None and not may_be_silent:
+        if self._said_ns is None and self._banner is None and not may_be_silent:
             raise CollectError(
                 "no line of this log is LMCache's",
                 where=f"{self._file}:1",
@@ -251,7 +249,6 @@ class _Reader:
             self._starts.clear()
 
     def _take_version(self, stated: str, line: str, line_no: int) -> None:
-        self._known = True
         self._require_known(stated)
         version = stated.split("-g", 1)[0]
         if self._banner not in {None, version}:

@@ -55,10 +55,12 @@ def _keep(
     name, place = session.arm.name, session.place
     place.logs[name] = ArmLog(was_read=False)
     lines = followed.end()
-    silent = {path for path in paths if attached or path in {one.connector_log for one in session.stack.engines}}
+    connectors = {one.connector_log for one in session.stack.engines}
     try:
         _require_one(paths)
-        read = [_parse(prepared, session, path, lines[path], may_be_silent=path in silent) for path in paths]
+        read = [
+            _parse(prepared, session, path, lines[path], may_be_silent=attached or path in connectors) for path in paths
+        ]
     except (CollectError, OSError) as error:
         text = f"{name}: LMCache's log was not read ({error}): loads are missing, and joins with them"
         place.caveats.append(Caveat("lmcache_log", text, "the log is whole where it was written", name))
